@@ -1,0 +1,1 @@
+//! The domain of Holdfast.

@@ -1,0 +1,1 @@
+//! Strict imitations of the providers.
