@@ -1,1 +1,30 @@
-//! The domain of Holdfast.
+//! The domain of Holdfast: it keeps credentials alive, and knows no web framework, no ORM, no HTTP
+//! client and no mail. What it needs from outside stands in [`ports`].
+//!
+//! - [`refresh`]: the engine, the only way to an access token.
+//! - [`exchange`]: one call to a token endpoint, as pure functions.
+//! - [`health`]: the state machine of a connector.
+//! - [`provider`]: what an adapter states about its service.
+//! - [`api_client`]: the authenticated client that adapters call their service with.
+
+pub mod api_client;
+pub mod credential;
+pub mod error;
+pub mod exchange;
+pub mod health;
+pub mod id;
+pub mod ports;
+pub mod provider;
+pub mod refresh;
+#[cfg(feature = "testkit")]
+pub mod testkit;
+pub mod ticket;
+pub mod tool;
+
+pub use api_client::ApiClient;
+pub use credential::{Credential, Fingerprint, Secret, Snapshot, TokenSet, Version};
+pub use error::{Error, ErrorKind, Retry};
+pub use health::Health;
+pub use id::{ConnectorId, CredentialId, ExchangeId, OrgId};
+pub use provider::{About, Account, Auth, Identity, OAuth2, Provider, Providers};
+pub use refresh::{AuthError, Engine, Need};

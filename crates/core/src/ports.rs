@@ -1,0 +1,450 @@
+//! What the core needs from outside: time, randomness, HTTP, stores, leases, signals. Each is passed in.
+
+use std::{fmt, pin::Pin, time::Duration};
+
+use async_trait::async_trait;
+use bytes::{Bytes, BytesMut};
+use chrono::{DateTime, Utc};
+use futures::{Stream, StreamExt};
+use http::{HeaderMap, Method, StatusCode};
+use secrecy::SecretString;
+use tokio::sync::broadcast;
+use url::Url;
+
+use crate::{
+    credential::{Reason, Snapshot, TokenSet, Trouble, Version},
+    id::{ConnectorId, CredentialId, ExchangeId, OrgId},
+    refresh::OutcomeKind,
+};
+
+/// Time.
+#[async_trait]
+pub trait Clock: Send + Sync + 'static {
+    /// The wall clock; for moments that are stored and shown.
+    fn now(&self) -> DateTime<Utc>;
+    /// Grows steadily, also through a suspend of the machine, and never steps; for deadlines.
+    fn uptime(&self) -> Duration;
+    /// Waits.
+    async fn sleep(&self, duration: Duration);
+}
+
+/// Randomness, fit for secrets.
+pub trait Random: Send + Sync + 'static {
+    /// Fills the buffer.
+    fn fill(&self, buffer: &mut [u8]);
+
+    /// Even in `0.0..1.0`.
+    fn unit(&self) -> f64 {
+        let mut bytes = [0; 4];
+        self.fill(&mut bytes);
+        f64::from(u32::from_le_bytes(bytes)) / (f64::from(u32::MAX) + 1.0)
+    }
+}
+
+/// A stream of body chunks.
+pub type ByteStream = Pin<Box<dyn Stream<Item = Result<Bytes, HttpFailure>> + Send>>;
+
+/// A request's body.
+pub enum Body {
+    /// In memory: the request can be repeated.
+    Bytes(Bytes),
+    /// Read from elsewhere as it is sent: it can be sent once.
+    Once(ByteStream),
+}
+
+impl Body {
+    /// No body.
+    pub fn empty() -> Self {
+        Self::Bytes(Bytes::new())
+    }
+}
+
+impl fmt::Debug for Body {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bytes(bytes) => write!(f, "{} bytes", bytes.len()),
+            Self::Once(_) => f.write_str("a stream"),
+        }
+    }
+}
+
+/// A request to a provider. Its `Debug` shows no header and no query: they may hold secrets.
+pub struct HttpRequest {
+    /// Method.
+    pub method: Method,
+    /// Absolute URL.
+    pub url: Url,
+    /// Headers.
+    pub headers: HeaderMap,
+    /// Body.
+    pub body: Body,
+    /// From the start of the connection to the answer's head; the body has the same time again between chunks.
+    pub timeout: Duration,
+}
+
+impl fmt::Debug for HttpRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}{}", self.method, self.url.host_str().unwrap_or_default(), self.url.path())
+    }
+}
+
+/// A provider's answer; redirects are answers and are never followed.
+pub struct HttpResponse {
+    /// Status.
+    pub status: StatusCode,
+    /// Headers.
+    pub headers: HeaderMap,
+    /// Body.
+    pub body: ByteStream,
+}
+
+impl HttpResponse {
+    /// Reads the body, at most `limit_bytes`; a longer one is a [`HttpFailure`].
+    pub async fn bytes(mut self, limit_bytes: usize) -> Result<Bytes, HttpFailure> {
+        let mut all = BytesMut::new();
+        while let Some(chunk) = self.body.next().await {
+            let chunk = chunk?;
+            if all.len() + chunk.len() > limit_bytes {
+                return Err(HttpFailure::after_send(format!("the answer is longer than {limit_bytes} bytes")));
+            }
+            all.extend_from_slice(&chunk);
+        }
+        Ok(all.freeze())
+    }
+}
+
+/// No answer, or half of one. The message never holds a URL's query.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct HttpFailure {
+    /// Whether the provider may have seen the request.
+    pub sent: Sent,
+    /// What happened.
+    pub message: String,
+}
+
+/// Whether the provider may have seen a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// Surely not: DNS, connect or TLS failed.
+    No,
+    /// It may have.
+    Maybe,
+}
+
+impl HttpFailure {
+    /// The request surely did not reach the provider.
+    pub fn before_send(message: impl Into<String>) -> Self {
+        Self { sent: Sent::No, message: message.into() }
+    }
+
+    /// The request may have reached the provider.
+    pub fn after_send(message: impl Into<String>) -> Self {
+        Self { sent: Sent::Maybe, message: message.into() }
+    }
+}
+
+/// HTTP to providers: guarded against private addresses, no redirects, no proxy.
+#[async_trait]
+pub trait Http: Send + Sync + 'static {
+    /// Sends it once.
+    async fn send(&self, request: HttpRequest) -> Result<HttpResponse, HttpFailure>;
+}
+
+/// The database, the lease store or a key is in trouble: ours, never counted against a connector.
+#[derive(Debug, thiserror::Error)]
+#[error("{doing}")]
+pub struct StoreError {
+    /// What was tried, for people.
+    pub doing: String,
+    /// The cause, for the log.
+    #[source]
+    pub source: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+impl StoreError {
+    /// Without a cause.
+    pub fn new(doing: impl Into<String>) -> Self {
+        Self { doing: doing.into(), source: None }
+    }
+}
+
+/// A bounded, owned right to refresh one credential.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lease {
+    /// What it is for.
+    pub credential: CredentialId,
+    /// Who holds it: the replica.
+    pub holder: String,
+    /// Grows with each acquisition; from the database, whatever the lease store.
+    pub fencing_token: i64,
+    /// Its end by the *database's* clock, in milliseconds since 1970.
+    pub expires_at_ms: i64,
+}
+
+/// An attempt to get a lease.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Acquired {
+    /// Ours.
+    Yes(Lease),
+    /// Somebody's; this much of it is left.
+    Held {
+        /// By the database's clock.
+        remaining: Duration,
+    },
+}
+
+/// Leases, by the database's clock. No connection is held while one is.
+#[async_trait]
+pub trait LeaseStore: Send + Sync + 'static {
+    /// Takes the lease if it is free or over.
+    async fn acquire(&self, credential: &CredentialId, holder: &str, ttl: Duration) -> Result<Acquired, StoreError>;
+    /// Extends it, only if this very acquisition still holds it; `None`: it does not.
+    async fn renew(&self, lease: &Lease, ttl: Duration) -> Result<Option<Lease>, StoreError>;
+    /// Ends it, only if this very acquisition still holds it.
+    async fn release(&self, lease: &Lease) -> Result<(), StoreError>;
+}
+
+/// What made an exchange.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trigger {
+    /// A caller needed a token.
+    Caller,
+    /// A caller's token was rejected by the API.
+    Rejected,
+    /// The scheduler, ahead of expiry.
+    Schedule,
+    /// A person pressed Test.
+    Test,
+    /// A person's new grant: a code exchange.
+    Grant,
+}
+
+impl Trigger {
+    /// The stable word in the journal.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Caller => "caller",
+            Self::Rejected => "rejected",
+            Self::Schedule => "schedule",
+            Self::Test => "test",
+            Self::Grant => "grant",
+        }
+    }
+}
+
+/// An exchange, as journalled before it is sent.
+#[derive(Clone, Debug)]
+pub struct Exchange {
+    /// The journal row.
+    pub id: ExchangeId,
+    /// Of what.
+    pub credential: CredentialId,
+    /// For which connector it was started.
+    pub connector: ConnectorId,
+    /// Whose.
+    pub org: OrgId,
+    /// The version that was read under the lease: what the result replaces.
+    pub version: Version,
+    /// The lease it is sent under.
+    pub lease: Lease,
+    /// Why.
+    pub trigger: Trigger,
+    /// When, by our clock.
+    pub started_at: DateTime<Utc>,
+}
+
+/// An attempt to open the journal row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Begun {
+    /// It is open, and it is the only open one of this credential.
+    Yes,
+    /// Another one is open.
+    Other(OpenExchange),
+    /// The credential moved: another version, or its connector is not usable any more.
+    Moved,
+}
+
+/// An exchange that somebody else journalled and has not closed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenExchange {
+    /// The journal row.
+    pub id: ExchangeId,
+    /// Who.
+    pub holder: String,
+    /// Whether the holder gave a sign of life lately, by the database's clock.
+    pub holder_alive: bool,
+    /// How long ago the lease that it was sent under ended; zero while it lasts.
+    pub lease_over_for: Duration,
+}
+
+/// How a journal row is closed without a new token set.
+#[derive(Clone, Debug)]
+pub struct Close {
+    /// What came of it.
+    pub outcome: OutcomeKind,
+    /// The provider's or our words, without secrets, at most 300 characters.
+    pub detail: Option<String>,
+    /// Token requests that were sent under this row.
+    pub sends: u32,
+    /// How long it took.
+    pub duration: Duration,
+    /// When, by our clock.
+    pub at: DateTime<Utc>,
+    /// Marks that go to the credential, if it is still at the exchange's version.
+    pub marks: Option<Marks>,
+}
+
+/// Marks on a credential after an exchange that brought nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Marks {
+    /// The mark beside health; keeps its `since` while the class stays.
+    pub trouble: Trouble,
+    /// No exchange before this.
+    pub retry_at: DateTime<Utc>,
+    /// In a row.
+    pub failures: u32,
+    /// An answer may be lost.
+    pub answer_lost: bool,
+}
+
+/// A success to be stored.
+#[derive(Clone, Debug)]
+pub struct Rotation {
+    /// The new set, merged with what the answer did not carry.
+    pub tokens: TokenSet,
+    /// Next time for the scheduler.
+    pub due_at: Option<DateTime<Utc>>,
+    /// Token requests that were sent under this row.
+    pub sends: u32,
+    /// How long it took.
+    pub duration: Duration,
+    /// When, by our clock.
+    pub at: DateTime<Utc>,
+}
+
+/// What became of a success.
+#[derive(Clone, Debug)]
+pub enum Stored {
+    /// Written; the snapshot as committed. A connector in `auth_failed` stays there until its test call passes.
+    Yes(Box<Snapshot>),
+    /// Somebody newer wrote: theirs stays, ours is dropped.
+    Superseded,
+    /// The connector is disconnected or gone: ours is discarded, and should be revoked.
+    Gone,
+}
+
+/// A verdict to be declared: `connected` to `auth_failed`.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// The version that the provider refused.
+    pub version: Version,
+    /// Why.
+    pub reason: Reason,
+    /// The provider's words, without secrets, at most 300 characters.
+    pub detail: Option<String>,
+    /// When, by our clock.
+    pub at: DateTime<Utc>,
+}
+
+/// Whether a conditional change happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Changed {
+    /// It did.
+    Yes,
+    /// The record had moved: nothing was written.
+    No,
+}
+
+/// Credentials and their journal. Every write is one transaction, conditional on what was read.
+#[async_trait]
+pub trait CredentialStore: Send + Sync + 'static {
+    /// The connector with its credential, as committed. `None`: there is no such connector.
+    async fn load(&self, connector: &ConnectorId) -> Result<Option<Snapshot>, StoreError>;
+
+    /// Opens the journal row, if the credential is still at `exchange.version`, its connector is not disconnected, and
+    /// no other row of this credential is open.
+    async fn begin(&self, exchange: &Exchange) -> Result<Begun, StoreError>;
+
+    /// Notes a renewed lease on the open row, so that its end stays true.
+    async fn extend(&self, exchange: &ExchangeId, lease: &Lease) -> Result<(), StoreError>;
+
+    /// Stores a success where the version is still the exchange's, clears back-off, `degraded` and `answer_lost`, and
+    /// closes the row (also when superseded or gone). Not stopped by a lapsed lease, by a failure mark set meanwhile,
+    /// or by the row's having been closed as orphaned.
+    async fn store_rotation(&self, exchange: &Exchange, rotation: &Rotation) -> Result<Stored, StoreError>;
+
+    /// Closes the row without a new set.
+    async fn close(&self, exchange: &Exchange, close: &Close) -> Result<(), StoreError>;
+
+    /// Closes a lost owner's row as [`OutcomeKind::OwnerLost`] and marks the credential `answer_lost`, if it is still open.
+    async fn close_orphan(&self, open: &ExchangeId, at: DateTime<Utc>) -> Result<Changed, StoreError>;
+
+    /// `auth_failed` for every connector on this credential that is `connected`, if the credential is still at that version,
+    /// with the effects of the change in the outbox. Closes `exchange` (as [`Close`] says) in the same transaction.
+    async fn fail(
+        &self,
+        credential: &CredentialId,
+        failure: &Failure,
+        exchange: Option<(&Exchange, &Close)>,
+    ) -> Result<Changed, StoreError>;
+
+    /// The test call passed with this version: `auth_failed` back to `connected`, with the effects in the outbox.
+    async fn heal(
+        &self,
+        connector: &ConnectorId,
+        version: Version,
+        event: crate::health::Event,
+        at: DateTime<Utc>,
+    ) -> Result<Changed, StoreError>;
+
+    /// Connectors in `connected` whose refresh is due and not backing off, soonest due first.
+    async fn due(&self, now: DateTime<Utc>, limit: u64) -> Result<Vec<ConnectorId>, StoreError>;
+}
+
+/// Something changed in the database.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// This connector or its credential.
+    Connector(ConnectorId),
+    /// This API key, by id.
+    ApiKey(String),
+    /// Signals may have been missed: trust nothing that is remembered.
+    All,
+}
+
+/// Changes, from this process and from the others.
+pub trait Signals: Send + Sync + 'static {
+    /// From now on.
+    fn subscribe(&self) -> broadcast::Receiver<Signal>;
+    /// Whether signals are known to arrive; while not, memory is not to be trusted.
+    fn alive(&self) -> bool;
+}
+
+/// Client id and secrets of a provider's OAuth app.
+#[derive(Clone, Debug)]
+pub struct OAuthApp {
+    /// Public.
+    pub client_id: String,
+    /// `None`: a public client.
+    pub client_secret: Option<SecretString>,
+    /// Tried when the current one is refused, so that a secret can be rotated.
+    pub next_client_secret: Option<SecretString>,
+}
+
+/// OAuth apps: the instance's, or an org's own.
+#[async_trait]
+pub trait OAuthApps: Send + Sync + 'static {
+    /// The app for this org and provider; `None`: none is set up.
+    async fn find(&self, org: &OrgId, provider: &str) -> Result<Option<OAuthApp>, StoreError>;
+}
+
+/// Counts; the app turns them into metrics.
+pub trait Meter: Send + Sync + 'static {
+    /// An exchange ended.
+    fn exchange(&self, provider: &str, outcome: OutcomeKind, duration: Duration);
+    /// Callers that found a flight under way and joined it.
+    fn joined(&self);
+    /// A flight waited this long for its lease.
+    fn lease_wait(&self, waited: Duration);
+}

@@ -1,0 +1,272 @@
+//! What an adapter states about its service. OAuth is data first; code says only what data cannot.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use url::Url;
+
+use crate::{
+    api_client::ApiClient,
+    error::{Error, Result},
+    exchange::{Refusal, Verdict},
+    tool::{Tool, ToolCall, ToolOutput},
+};
+
+/// One provider, as the rest of Holdfast sees it.
+///
+/// Stateless: no cache, no lock, no clock, no HTTP client of its own; never sees a refresh token.
+#[async_trait]
+pub trait Provider: Send + Sync + 'static {
+    /// Name, mark, scopes, tools, limits. Static, so pages and docs can list it.
+    fn about(&self) -> &'static About;
+    /// What an admin typed ("https://acme.zendesk.com/agent") as an account, or what was expected. Reads an account's
+    /// own id back as that account.
+    fn account(&self, typed: &str) -> std::result::Result<Account, Invalid>;
+    /// API key or OAuth 2.0, with every fact of this account's token endpoint.
+    fn auth(&self, account: &Account) -> Auth;
+    /// What a refusal means, where the standard codes do not say it.
+    fn verdict(&self, refusal: &Refusal) -> Option<Verdict>;
+    /// Reads a refused or failed API answer in the provider's own words.
+    fn api_error(&self, operation: &'static str, answer: &ApiAnswer) -> Error;
+    /// The cheapest call that proves the credential, and whose account it is.
+    async fn identity(&self, api: &ApiClient) -> Result<Identity>;
+    /// Runs one tool for an agent.
+    async fn call(&self, api: &ApiClient, call: &ToolCall) -> Result<ToolOutput>;
+}
+
+/// Static facts for pages and docs.
+#[derive(Debug)]
+pub struct About {
+    /// `zendesk`.
+    pub id: &'static str,
+    /// `Zendesk`.
+    pub name: &'static str,
+    /// `oauth2` or `api_key`.
+    pub auth_kind: AuthKind,
+    /// What the account field is called.
+    pub account_label: &'static str,
+    /// An example of it.
+    pub account_example: &'static str,
+    /// What is accepted, in words.
+    pub account_rule: &'static str,
+    /// Scopes that are asked for, in words.
+    pub scopes: &'static [Scope],
+    /// What agents can do with it.
+    pub tools: &'static [Tool],
+    /// Whether it sends webhooks that this adapter handles.
+    pub webhooks: bool,
+}
+
+/// How a provider authenticates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AuthKind {
+    /// OAuth 2.0 with refresh tokens.
+    #[serde(rename = "oauth2")]
+    OAuth2,
+    /// A key that a person copies.
+    ApiKey,
+}
+
+/// A scope with its meaning for people.
+#[derive(Clone, Copy, Debug)]
+pub struct Scope {
+    /// The provider's word.
+    pub name: &'static str,
+    /// What it allows, in plain words.
+    pub words: &'static str,
+}
+
+/// One account of a provider.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Account {
+    /// The canonical id (`acme`).
+    pub id: String,
+    /// As shown (`acme.zendesk.com`).
+    pub display: String,
+    /// Where its API lives; built from validated labels only.
+    pub base_url: Url,
+}
+
+/// Input that was not understood.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Invalid {
+    /// What was expected, with an example.
+    pub message: String,
+}
+
+impl Invalid {
+    /// With a message that says what to type.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into() }
+    }
+}
+
+/// How to authenticate with one account.
+#[derive(Clone, Debug)]
+pub enum Auth {
+    /// OAuth 2.0.
+    OAuth2(Box<OAuth2>),
+    /// An API key.
+    ApiKey(ApiKeyAuth),
+}
+
+/// How an API key goes into a request.
+#[derive(Clone, Debug)]
+pub enum ApiKeyAuth {
+    /// As the user name of Basic, with this password.
+    Basic {
+        /// Usually `X`.
+        password: String,
+    },
+    /// In a header of this name.
+    Header(String),
+}
+
+/// Every fact of one account's token endpoint: the same struct that a declared file fills.
+#[derive(Clone, Debug)]
+pub struct OAuth2 {
+    /// Where the admin consents.
+    pub authorize_url: Url,
+    /// Where codes and refresh tokens are exchanged.
+    pub token_url: Url,
+    /// How a grant is given back; `None` where the provider has no way.
+    pub revoke: Option<Revoke>,
+    /// What is asked for.
+    pub scopes: Vec<String>,
+    /// Between them, in requests and answers.
+    pub scope_separator: char,
+    /// Where client id and secret go.
+    pub client_auth: ClientAuth,
+    /// How the body is written.
+    pub token_body: TokenBody,
+    /// PKCE with S256 (RFC 7636).
+    pub pkce: bool,
+    /// Fixed additions to the authorize URL.
+    pub authorize_params: Vec<(String, String)>,
+    /// Fixed additions to the code exchange.
+    pub token_params: Vec<(String, Value)>,
+    /// Fixed additions to the refresh.
+    pub refresh_params: Vec<(String, Value)>,
+    /// Whether a refresh token works once.
+    pub rotation: Rotation,
+    /// How long a used refresh token may be sent again for the same answer; zero when unknown.
+    pub reuse_grace: Duration,
+    /// Life of an access token when the answer does not say it; `None`: such a token does not expire.
+    pub expires_in_default: Option<Duration>,
+    /// Name of the field with the refresh token's life in seconds.
+    pub refresh_expires_in_field: Option<String>,
+    /// Error codes that mean "the grant is over", beside the standard's `invalid_grant`.
+    pub rejected_codes: Vec<String>,
+    /// A field of the answer that names the API host.
+    pub base_url_field: Option<HostField>,
+}
+
+/// A field of a token answer that names a host, and what such a host must look like.
+#[derive(Clone, Debug)]
+pub struct HostField {
+    /// The field's name.
+    pub field: String,
+    /// Allowed endings, each with its leading dot (`.my.salesforce.com`).
+    pub suffixes: Vec<String>,
+}
+
+/// How a grant is given back.
+#[derive(Clone, Debug)]
+pub enum Revoke {
+    /// The bearer revokes itself at this URL.
+    Bearer {
+        /// Usually DELETE.
+        method: http::Method,
+        /// Where.
+        url: Url,
+    },
+    /// RFC 7009: the token in the body, the client authenticated.
+    Rfc7009 {
+        /// Where.
+        url: Url,
+    },
+}
+
+/// Where client id and secret go (RFC 6749 section 2.3.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientAuth {
+    /// `client_secret_post`.
+    Body,
+    /// `client_secret_basic`: both form-encoded before base64.
+    Basic,
+    /// Basic without the form-encoding, for servers that do not decode.
+    BasicRaw,
+}
+
+/// How a token request's body is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TokenBody {
+    /// `application/x-www-form-urlencoded`, the standard.
+    Form,
+    /// `application/json`.
+    Json,
+}
+
+/// Whether a refresh token works once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rotation {
+    /// Each refresh retires it.
+    SingleUse,
+    /// It stays.
+    Reusable,
+}
+
+/// Who the credential speaks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// The account's immutable id at the provider.
+    pub account_id: String,
+    /// The account as people know it.
+    pub account_name: String,
+    /// The person or bot who authorised.
+    pub user_id: String,
+    /// Their name.
+    pub name: Option<String>,
+    /// Their address.
+    pub email: Option<String>,
+    /// Their role there, in the provider's word.
+    pub role: Option<String>,
+    /// What the token may do, where the provider tells.
+    pub scopes: Option<Vec<String>>,
+}
+
+/// An API answer that was not a success, as an adapter reads it.
+#[derive(Debug)]
+pub struct ApiAnswer {
+    /// HTTP status.
+    pub status: u16,
+    /// The body when it was JSON.
+    pub body: Option<Value>,
+    /// From Retry-After.
+    pub retry_after: Option<Duration>,
+}
+
+/// The adapters that this instance has, by id.
+#[derive(Clone, Default)]
+pub struct Providers(BTreeMap<&'static str, Arc<dyn Provider>>);
+
+impl Providers {
+    /// From the list that the registry writes by hand.
+    pub fn new(list: Vec<Arc<dyn Provider>>) -> Self {
+        Self(list.into_iter().map(|provider| (provider.about().id, provider)).collect())
+    }
+
+    /// By id.
+    pub fn find(&self, id: &str) -> Option<&Arc<dyn Provider>> {
+        self.0.get(id)
+    }
+
+    /// All of them, by id.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<dyn Provider>> {
+        self.0.values()
+    }
+}

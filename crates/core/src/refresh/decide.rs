@@ -1,0 +1,208 @@
+//! The engine's decisions: pure functions that the runtime calls, so that a model can explore the very same ones.
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+
+use super::{AuthError, Need, OutcomeKind, Settings, timing};
+use crate::{
+    credential::{Credential, Fingerprint, Reason, Secret, Snapshot, Trouble},
+    exchange::{Outcome, Refusal},
+    health::Health,
+    ports::{Marks, OpenExchange},
+};
+
+/// What a snapshot means for a need.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// It satisfies it.
+    Serve,
+    /// An exchange is needed.
+    Refresh,
+    /// Only the provider's test call can tell.
+    Prove(Reason),
+    /// There is no token to be had.
+    Stop(AuthError),
+}
+
+/// Compares a credential with a need. `minted_for_rejection`: the current token was made moments ago because its
+/// predecessor had been rejected.
+pub fn look(snapshot: &Snapshot, need: &Need, now: DateTime<Utc>, minted_for_rejection: bool) -> Look {
+    match snapshot.health {
+        Health::Pending => return Look::Stop(AuthError::Pending),
+        Health::Disconnected => return Look::Stop(AuthError::Disconnected),
+        Health::AuthFailed => return Look::Stop(failed(snapshot)),
+        Health::Connected => {}
+    }
+    let credential = &snapshot.credential;
+    let rejected = |secret| matches!(need, Need::Not(rejected) if *rejected == Fingerprint::of(secret));
+    match &credential.secret {
+        Secret::Absent => Look::Stop(AuthError::Pending),
+        Secret::Unreadable => Look::Stop(AuthError::Unreadable),
+        Secret::ApiKey(key) if rejected(key) => Look::Prove(Reason::AccessRefused),
+        Secret::ApiKey(_) => Look::Serve,
+        Secret::Tokens(tokens) => {
+            let rejected = rejected(&tokens.access_token);
+            let enough = match need {
+                Need::ValidFor(wanted) => {
+                    let half = tokens.life().map_or(*wanted, |life| life.to_std().unwrap_or_default() / 2);
+                    tokens.lives_for(timing::delta((*wanted).min(half)), now)
+                }
+                Need::Not(_) => !rejected && tokens.alive(now),
+                Need::Ahead => credential.due_at.is_none_or(|due| due > now),
+            };
+            if enough && tokens.alive(now) {
+                return Look::Serve;
+            }
+            if tokens.refresh_token.is_none() {
+                return match (tokens.alive(now), rejected) {
+                    (true, false) => Look::Serve,
+                    (true, true) => Look::Prove(Reason::AccessRefused),
+                    (false, _) => Look::Prove(Reason::NotRefreshable),
+                };
+            }
+            if let Some(error) = backing_off(credential, now) {
+                return if tokens.alive(now) && !rejected { Look::Serve } else { Look::Stop(error) };
+            }
+            if rejected && minted_for_rejection {
+                return Look::Prove(Reason::AccessRefused);
+            }
+            Look::Refresh
+        }
+    }
+}
+
+/// Whether a token may be handed out although the exchange that was wished for failed.
+pub fn still_serves(snapshot: &Snapshot, need: &Need, now: DateTime<Utc>) -> bool {
+    snapshot.health == Health::Connected
+        && match (&snapshot.credential.secret, need) {
+            (Secret::Tokens(tokens), Need::Not(rejected)) => {
+                tokens.alive(now) && *rejected != Fingerprint::of(&tokens.access_token)
+            }
+            (Secret::Tokens(tokens), _) => tokens.alive(now),
+            _ => false,
+        }
+}
+
+fn failed(snapshot: &Snapshot) -> AuthError {
+    AuthError::AuthFailed {
+        reason: snapshot.health_reason.unwrap_or(Reason::RefreshRefused),
+        detail: snapshot.health_detail.clone(),
+        since: snapshot.health_since,
+    }
+}
+
+fn backing_off(credential: &Credential, now: DateTime<Utc>) -> Option<AuthError> {
+    let retry_at = credential.backoff.retry_at.filter(|at| *at > now)?;
+    let retry_after = (retry_at - now).to_std().unwrap_or_default();
+    let class = credential.degraded.map_or(Trouble::Transient, |degraded| degraded.class);
+    Some(if class == Trouble::AppBroken {
+        AuthError::AppRejected { detail: "the provider refused it at the last attempt".to_owned(), retry_after }
+    } else {
+        AuthError::Unavailable {
+            class,
+            detail: "the last exchange brought nothing; backing off".to_owned(),
+            retry_after,
+        }
+    })
+}
+
+/// What to do about somebody else's open journal row, while holding the lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Orphan {
+    /// Its holder lives and will close it.
+    Wait,
+    /// Its holder seems dead; it may be relieved after this long.
+    NotBefore(Duration),
+    /// Its holder is taken for lost: close its row and go on.
+    Relieve,
+}
+
+/// A living holder keeps others from exchanging until it closes its row; a dead one's does for a configured time
+/// after its lease has ended, since a lost sign of life is no proof of death.
+pub fn orphan(open: &OpenExchange, settings: &Settings) -> Orphan {
+    if open.holder_alive {
+        return Orphan::Wait;
+    }
+    match settings.orphan_wait.checked_sub(open.lease_over_for) {
+        None | Some(Duration::ZERO) => Orphan::Relieve,
+        Some(left) => Orphan::NotBefore(left),
+    }
+}
+
+/// Whether a lease that lasts for `left` is enough to send a request that may take `timeout`.
+pub fn may_send(left: Duration, timeout: Duration, settings: &Settings) -> bool {
+    left >= timeout + settings.lease_slack
+}
+
+/// How long a token request may take: below the lease, and at most half of a reuse grace for the first one.
+pub fn send_timeout(grace: Duration, first: bool, settings: &Settings) -> Duration {
+    if grace.is_zero() || !first { settings.exchange_timeout } else { settings.exchange_timeout.min(grace / 2) }
+}
+
+/// What a flight has done so far under its journal row.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SoFar {
+    /// A refusal has been met; the attempt under way confirms it.
+    pub confirming: bool,
+    /// The app's next secret is in use.
+    pub on_next_secret: bool,
+    /// The same token has been sent again inside the provider's grace.
+    pub replayed: bool,
+    /// An answer of this version may be lost.
+    pub answer_lost: bool,
+}
+
+/// What the facts of the case are.
+#[derive(Clone, Copy, Debug)]
+pub struct Case {
+    /// How long a used refresh token may be sent again.
+    pub grace: Duration,
+    /// Whether the app has a second secret.
+    pub has_next_secret: bool,
+    /// What is left of the current access token.
+    pub left: Option<Duration>,
+    /// Exchanges in a row that brought nothing, before this one.
+    pub failures: u32,
+    /// Even in `0.0..1.0`.
+    pub unit: f64,
+}
+
+/// What follows an outcome.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Next {
+    /// Store the new set.
+    Store,
+    /// Pause, read again, send once more.
+    Confirm,
+    /// Send again with the app's next secret.
+    NextSecret,
+    /// Send the same token again at once.
+    Replay,
+    /// Close the row with these marks.
+    Close(OutcomeKind, Marks),
+    /// Declare the connector failed.
+    Fail(Reason),
+}
+
+/// The outcome table of the design.
+pub fn after(outcome: &Outcome, so_far: &SoFar, case: &Case, now: DateTime<Utc>, settings: &Settings) -> Next {
+    let close = |kind, trouble, refusal: &Refusal, answer_lost| {
+        let failures = case.failures.saturating_add(1);
+        let pause = timing::pause(trouble, refusal.retry_after, case.left, failures, case.unit, settings);
+        let retry_at = now + timing::delta(pause);
+        Next::Close(kind, Marks { trouble, retry_at, failures, answer_lost: so_far.answer_lost || answer_lost })
+    };
+    match outcome {
+        Outcome::Rotated(_) => Next::Store,
+        Outcome::Rejected(_) if so_far.confirming && so_far.answer_lost => Next::Fail(Reason::ResponseLost),
+        Outcome::Rejected(_) if so_far.confirming => Next::Fail(Reason::RefreshRefused),
+        Outcome::Rejected(_) => Next::Confirm,
+        Outcome::AppBroken(_) if case.has_next_secret && !so_far.on_next_secret => Next::NextSecret,
+        Outcome::AppBroken(refusal) => close(OutcomeKind::AppBroken, Trouble::AppBroken, refusal, false),
+        Outcome::Busy(refusal) => close(OutcomeKind::Busy, Trouble::Busy, refusal, false),
+        Outcome::Transient(refusal) => close(OutcomeKind::Transient, Trouble::Transient, refusal, false),
+        Outcome::Ambiguous(_) if !case.grace.is_zero() && !so_far.replayed => Next::Replay,
+        Outcome::Ambiguous(refusal) => close(OutcomeKind::Ambiguous, Trouble::Ambiguous, refusal, true),
+    }
+}

@@ -1,0 +1,288 @@
+//! The engine: snapshots, flights, and the wait for them.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use tokio::sync::{broadcast, watch};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tracing::warn;
+
+use super::{
+    AuthError, Need, Settings,
+    cache::Cache,
+    decide::{self, Look},
+    flight::Flight,
+};
+use crate::{
+    credential::{Snapshot, Trouble, Version},
+    id::{ConnectorId, CredentialId},
+    ports::{Clock, CredentialStore, Http, LeaseStore, Meter, OAuthApps, Random, Signal, Signals, StoreError, Trigger},
+    provider::Providers,
+};
+
+pub(super) type FlightResult = Result<Arc<Snapshot>, AuthError>;
+
+/// What the engine needs from outside.
+#[derive(Clone)]
+#[expect(missing_docs, reason = "each is documented as a port")]
+pub struct Ports {
+    pub clock: Arc<dyn Clock>,
+    pub random: Arc<dyn Random>,
+    pub http: Arc<dyn Http>,
+    pub store: Arc<dyn CredentialStore>,
+    pub leases: Arc<dyn LeaseStore>,
+    pub signals: Arc<dyn Signals>,
+    pub apps: Arc<dyn OAuthApps>,
+    pub meter: Arc<dyn Meter>,
+}
+
+/// The refresh engine of one replica.
+pub struct Engine {
+    pub(super) ports: Ports,
+    pub(super) settings: Settings,
+    pub(super) providers: Providers,
+    /// This replica, as leases and journal name it.
+    pub(super) holder: String,
+    cache: Cache,
+    flights: Mutex<HashMap<CredentialId, watch::Receiver<Option<FlightResult>>>>,
+    /// Versions that were minted because their predecessor was rejected, and when by the uptime.
+    minted_for_rejection: Mutex<HashMap<CredentialId, (Version, Duration)>>,
+    pub(super) tasks: TaskTracker,
+    stop: CancellationToken,
+}
+
+impl Engine {
+    /// `holder` names this replica; it must be unique among all that ever lived. Has to be made inside a runtime.
+    pub fn new(ports: Ports, settings: Settings, providers: Providers, holder: String) -> Arc<Self> {
+        let signals = ports.signals.subscribe();
+        let engine = Arc::new(Self {
+            ports,
+            settings,
+            providers,
+            holder,
+            cache: Cache::default(),
+            flights: Mutex::default(),
+            minted_for_rejection: Mutex::default(),
+            tasks: TaskTracker::new(),
+            stop: CancellationToken::new(),
+        });
+        tokio::spawn(Arc::clone(&engine).listen(signals));
+        engine
+    }
+
+    /// The connector's snapshot, with a token that satisfies the need; within the wait bound.
+    ///
+    /// A caller that goes away cancels nothing. A token that still lives is handed out with its true expiry when the
+    /// exchange that was wished for fails.
+    pub async fn fresh(
+        self: &Arc<Self>,
+        connector: &ConnectorId,
+        need: &Need,
+        trigger: Trigger,
+    ) -> Result<Arc<Snapshot>, AuthError> {
+        let deadline = self.ports.clock.uptime() + self.settings.wait_bound;
+        loop {
+            let snapshot = self.known(connector).await?;
+            match self.look(&snapshot, need) {
+                Look::Serve => return Ok(snapshot),
+                Look::Stop(error) => return Err(error),
+                Look::Refresh | Look::Prove(_) => {}
+            }
+            let left = deadline.saturating_sub(self.ports.clock.uptime());
+            let flight = self.join(&snapshot, need, trigger);
+            let result = tokio::select! {
+                biased;
+                result = landed(flight) => result,
+                () = self.ports.clock.sleep(left) => Err(AuthError::Unavailable {
+                    class: Trouble::Transient,
+                    detail: "the wait bound passed before the exchange ended".to_owned(),
+                    retry_after: Duration::from_secs(1),
+                }),
+            };
+            match result {
+                Ok(snapshot) if self.look(&snapshot, need) == Look::Serve => return Ok(snapshot),
+                Ok(_) => {}
+                Err(error) => {
+                    let snapshot = self.known(connector).await?;
+                    return if decide::still_serves(&snapshot, need, self.ports.clock.now()) {
+                        Ok(snapshot)
+                    } else {
+                        Err(error)
+                    };
+                }
+            }
+        }
+    }
+
+    /// The connector as committed: from memory while signals are known to arrive, else from the database.
+    pub async fn snapshot(&self, connector: &ConnectorId) -> Result<Option<Arc<Snapshot>>, StoreError> {
+        if !self.ports.signals.alive() {
+            return Ok(self.ports.store.load(connector).await?.map(Arc::new));
+        }
+        if let Some(kept) = self.cache.get(connector) {
+            return Ok(Some(kept));
+        }
+        let entry = self.cache.entry(connector);
+        let _one = entry.loading.lock().await;
+        if let Some(kept) = entry.get() {
+            return Ok(Some(kept));
+        }
+        let generation = entry.generation();
+        let Some(loaded) = self.ports.store.load(connector).await? else {
+            self.cache.remove(connector);
+            return Ok(None);
+        };
+        let loaded = Arc::new(loaded);
+        entry.keep(Arc::clone(&loaded), generation);
+        Ok(Some(loaded))
+    }
+
+    /// The adapters of this instance.
+    pub fn providers(&self) -> &Providers {
+        &self.providers
+    }
+
+    /// The engine's HTTP port.
+    pub fn http(&self) -> &dyn Http {
+        self.ports.http.as_ref()
+    }
+
+    /// The engine's clock.
+    pub fn clock(&self) -> &dyn Clock {
+        self.ports.clock.as_ref()
+    }
+
+    /// Now, by the engine's clock.
+    pub fn now(&self) -> chrono::DateTime<chrono::Utc> {
+        self.ports.clock.now()
+    }
+
+    /// Drops what is remembered of a connector; for a writer that wants its next read to see its write.
+    pub fn forget(&self, connector: &ConnectorId) {
+        self.cache.changed(connector);
+    }
+
+    /// Refreshes what is due, at most `limit` connectors at once. Answers how many there were.
+    pub async fn refresh_due(self: &Arc<Self>, limit: u64) -> Result<usize, StoreError> {
+        let due = self.ports.store.due(self.ports.clock.now(), limit).await?;
+        let count = due.len();
+        let refreshes = due.into_iter().map(|connector| async move {
+            // The flight's owner has logged and journalled what went wrong.
+            let _outcome = self.fresh(&connector, &Need::Ahead, Trigger::Schedule).await;
+        });
+        futures::future::join_all(refreshes).await;
+        Ok(count)
+    }
+
+    /// Ends the listener and waits until no flight is under way: no exchange is cut off.
+    pub async fn drain(&self) {
+        self.tasks.close();
+        self.tasks.wait().await;
+        self.stop.cancel();
+    }
+
+    pub(super) fn look(&self, snapshot: &Snapshot, need: &Need) -> Look {
+        let minted = self.minted().get(&snapshot.credential.id).is_some_and(|(version, at)| {
+            *version == snapshot.credential.version
+                && self.ports.clock.uptime().saturating_sub(*at) < self.settings.rejection_interval
+        });
+        decide::look(snapshot, need, self.ports.clock.now(), minted)
+    }
+
+    pub(super) fn note_minted_for_rejection(&self, snapshot: &Snapshot) {
+        let now = self.ports.clock.uptime();
+        let mut minted = self.minted();
+        minted.retain(|_, (_, at)| now.saturating_sub(*at) < self.settings.rejection_interval);
+        minted.insert(snapshot.credential.id.clone(), (snapshot.credential.version, now));
+    }
+
+    /// Wakes at each change of the connector.
+    pub(super) fn watch(&self, connector: &ConnectorId) -> watch::Receiver<u64> {
+        self.cache.entry(connector).watch()
+    }
+
+    pub(super) async fn known(&self, connector: &ConnectorId) -> Result<Arc<Snapshot>, AuthError> {
+        self.snapshot(connector).await.map_err(|error| ours(&error))?.ok_or(AuthError::NotFound)
+    }
+
+    /// Joins the flight of this credential, or starts it on a task of its own.
+    fn join(
+        self: &Arc<Self>,
+        snapshot: &Snapshot,
+        need: &Need,
+        trigger: Trigger,
+    ) -> watch::Receiver<Option<FlightResult>> {
+        let credential = snapshot.credential.id.clone();
+        let mut flights = self.flights.lock().expect("no panic happens while it is held");
+        if let Some(flight) = flights.get(&credential) {
+            self.ports.meter.joined();
+            return flight.clone();
+        }
+        let (landing, flight) = watch::channel(None);
+        flights.insert(credential.clone(), flight.clone());
+        drop(flights);
+        let engine = Arc::clone(self);
+        let run = Flight::new(Arc::clone(self), snapshot, need.clone(), trigger).run();
+        self.tasks.spawn(async move {
+            let result = run.await;
+            engine.flights.lock().expect("no panic happens while it is held").remove(&credential);
+            landing.send_replace(Some(result));
+        });
+        flight
+    }
+
+    fn minted(&self) -> std::sync::MutexGuard<'_, HashMap<CredentialId, (Version, Duration)>> {
+        self.minted_for_rejection.lock().expect("no panic happens while it is held")
+    }
+
+    async fn listen(self: Arc<Self>, mut signals: broadcast::Receiver<Signal>) {
+        loop {
+            let signal = tokio::select! {
+                signal = signals.recv() => signal,
+                () = self.stop.cancelled() => return,
+            };
+            match signal {
+                Ok(Signal::Connector(connector)) => self.cache.changed(&connector),
+                Ok(Signal::ApiKey(_)) => {}
+                Ok(Signal::All) | Err(broadcast::error::RecvError::Lagged(_)) => self.cache.all_changed(),
+                Err(broadcast::error::RecvError::Closed) => return,
+            }
+        }
+    }
+}
+
+async fn landed(mut flight: watch::Receiver<Option<FlightResult>>) -> FlightResult {
+    match flight.wait_for(Option::is_some).await {
+        Ok(result) => result.clone().expect("it was waited for"),
+        // Only if the runtime is shut down around us.
+        Err(_) => Err(AuthError::Unavailable {
+            class: Trouble::Ours,
+            detail: "this replica is stopping".to_owned(),
+            retry_after: Duration::from_secs(1),
+        }),
+    }
+}
+
+pub(super) fn ours(error: &StoreError) -> AuthError {
+    warn!(error = %chain(error), "the store is in trouble");
+    AuthError::Unavailable {
+        class: Trouble::Ours,
+        detail: "our own storage is unavailable".to_owned(),
+        retry_after: Duration::from_secs(2),
+    }
+}
+
+/// An error with its causes, on one line.
+pub(super) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        text.push_str(": ");
+        text.push_str(&inner.to_string());
+        cause = inner.source();
+    }
+    text
+}
