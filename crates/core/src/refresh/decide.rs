@@ -142,6 +142,7 @@ pub fn send_timeout(grace: Duration, first: bool, settings: &Settings) -> Durati
 
 /// What a flight has done so far under its journal row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "four independent facts, each said once")]
 pub struct SoFar {
     /// A refusal has been met; the attempt under way confirms it.
     pub confirming: bool,

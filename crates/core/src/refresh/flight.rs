@@ -31,6 +31,8 @@ use crate::{
 const LONGEST_ANSWER_BYTES: usize = 256 * 1024;
 /// How often a failing lease statement is repeated before the flight gives up (RF-13).
 const LEASE_TRIES: u32 = 5;
+/// How long a connector rests after our own code has panicked over it.
+const REST_AFTER_PANIC: Duration = Duration::from_secs(30);
 
 pub(super) struct Flight {
     engine: Arc<Engine>,
@@ -77,14 +79,9 @@ impl Flight {
 
     pub(super) async fn run(self) -> FlightResult {
         let span = info_span!("refresh", connector.id = %self.connector, credential.id = %self.credential);
-        async {
-            match AssertUnwindSafe(self.fly()).catch_unwind().await {
-                Ok(result) => result,
-                Err(_) => self.panicked().await,
-            }
-        }
-        .instrument(span)
-        .await
+        // A panic must not leave the flight in the map: the next caller could never start another one.
+        let flown = AssertUnwindSafe(self.fly()).catch_unwind().instrument(span).await;
+        flown.unwrap_or_else(|_| self.panicked())
     }
 
     async fn fly(&self) -> FlightResult {
@@ -193,10 +190,14 @@ impl Flight {
 
     /// Steps 4 to 7 of the protocol. `Err`: another journal row is open.
     async fn under_lease(&self, held: &mut Held) -> Result<FlightResult, OpenExchange> {
-        match self.exchange(held).await {
-            Ok(snapshot) => Ok(Ok(snapshot)),
-            Err(Blocked::Over(result)) => Ok(result),
-            Err(Blocked::By(open)) => Err(open),
+        match AssertUnwindSafe(self.exchange(held)).catch_unwind().await {
+            Ok(Ok(snapshot)) => Ok(Ok(snapshot)),
+            Ok(Err(Blocked::Over(result))) => Ok(result),
+            Ok(Err(Blocked::By(open))) => Err(open),
+            Err(_) => {
+                self.close_after_panic().await;
+                Ok(self.panicked())
+            }
         }
     }
 
@@ -570,23 +571,28 @@ impl Flight {
         *self.open.lock().expect("no panic happens while it is held") = None;
     }
 
-    /// Our own fault is nobody's verdict: the row is closed, the connector rests for a while, health is untouched.
-    async fn panicked(&self) -> FlightResult {
+    /// Our own fault is nobody's verdict: health is untouched.
+    fn panicked(&self) -> FlightResult {
         error!("the refresh of connector {} panicked; its health is untouched", self.connector);
-        let retry_after = Duration::from_secs(30);
+        Err(AuthError::Unavailable {
+            class: Trouble::Ours,
+            detail: "an internal error".to_owned(),
+            retry_after: REST_AFTER_PANIC,
+        })
+    }
+
+    /// The open row is closed, and the connector rests for a while: a bug must not spend one token after the other.
+    async fn close_after_panic(&self) {
         let open = self.open.lock().expect("no panic happens while it is held").take();
-        if let Some(exchange) = open {
-            let now = self.engine.ports.clock.now();
-            let marks = Marks {
-                trouble: Trouble::Ours,
-                retry_at: now + timing::delta(retry_after),
-                failures: 1,
-                answer_lost: true,
-            };
-            let close = self.closing(OutcomeKind::Internal, None, 1, self.uptime(), Some(marks));
-            self.close(&exchange, close).await;
-        }
-        Err(AuthError::Unavailable { class: Trouble::Ours, detail: "an internal error".to_owned(), retry_after })
+        let Some(exchange) = open else { return };
+        let marks = Marks {
+            trouble: Trouble::Ours,
+            retry_at: self.engine.ports.clock.now() + timing::delta(REST_AFTER_PANIC),
+            failures: 1,
+            answer_lost: true,
+        };
+        let close = self.closing(OutcomeKind::Internal, None, 1, self.uptime(), Some(marks));
+        self.close(&exchange, close).await;
     }
 
     fn meter(&self, terms: &Terms, kind: OutcomeKind, started: Duration) {
