@@ -215,17 +215,19 @@ fn http_date(text: &str) -> Option<DateTime<Utc>> {
 }
 
 /// The new token set: the answer's fields, and the old ones where it carried none. Expiry is our receive time plus the
-/// answer's relative life; an answer without one gets the last known life, else the provider's default.
+/// answer's relative life; an answer without one gets the last known life, else the provider's default, if there is a
+/// refresh token: an assumed life is a reason to refresh early, never one to take a token for dead.
 pub fn merge(facts: &OAuth2, old: Option<&TokenSet>, answer: &TokenAnswer, received_at: DateTime<Utc>) -> TokenSet {
     let known = answer.expires_in.and_then(|life| TimeDelta::from_std(life).ok());
     let assumed = || {
         let default = facts.expires_in_default.and_then(|life| TimeDelta::from_std(life).ok());
         old.and_then(TokenSet::life).filter(|life| *life > TimeDelta::zero()).or(default)
     };
-    let life = known.or_else(assumed);
+    let refresh_token = answer.refresh_token.clone().or_else(|| old?.refresh_token.clone());
+    let life = known.or_else(|| refresh_token.as_ref().and_then(|_| assumed()));
     TokenSet {
         access_token: answer.access_token.clone(),
-        refresh_token: answer.refresh_token.clone().or_else(|| old?.refresh_token.clone()),
+        refresh_token,
         obtained_at: received_at,
         expires_at: life.map(|life| received_at + life),
         expires_assumed: known.is_none() && life.is_some(),
