@@ -298,7 +298,7 @@ impl CredentialStore for Replica {
             }));
         }
         let row = &state.connectors[&exchange.connector];
-        if row.credential.version != exchange.version || row.health != Health::Connected {
+        if row.credential.version != exchange.version || matches!(row.health, Health::Pending | Health::Disconnected) {
             return Ok(Begun::Moved);
         }
         state.rows.push(Row { exchange: exchange.clone(), closed: None });

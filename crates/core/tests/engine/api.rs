@@ -253,3 +253,57 @@ async fn a_retry_after_of_the_engine_reaches_the_api_caller() {
     let Retry::After(after) = error.retry else { panic!("{error:?}") };
     assert_eq!(after.as_secs(), 90);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_test_refreshes_a_stale_token_before_it_judges() {
+    let (rig, engine, connector) = live();
+    rig.pass(HOUR * 2).await;
+    rig.endpoint.expire_access();
+
+    let report = engine.test(&connector).await.unwrap();
+
+    assert_eq!(report.identity.unwrap().user_id, "7");
+    assert_eq!(report.snapshot.health, Health::Connected);
+    assert_eq!(rig.endpoint.posts().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_test_brings_a_connector_back_that_the_provider_takes_again() {
+    let (rig, engine, connector) = live();
+    rig.store.change(&connector, |row| row.health = Health::AuthFailed);
+    rig.pass(HOUR * 2).await;
+    rig.endpoint.expire_access();
+
+    let report = engine.test(&connector).await.unwrap();
+
+    assert!(report.identity.is_ok());
+    assert_eq!(report.snapshot.health, Health::Connected);
+    assert_eq!(token(&ask(&engine, &connector).await.unwrap()), "AT2");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_test_of_a_revoked_connector_says_so_and_fails_it_once() {
+    let (rig, engine, connector) = live();
+    rig.endpoint.revoke();
+
+    for _ in 0..2 {
+        let report = engine.test(&connector).await.unwrap();
+        assert_eq!(report.identity.unwrap_err().kind, ErrorKind::AuthFailed);
+        assert_eq!(report.snapshot.health, Health::AuthFailed);
+    }
+
+    let mails =
+        rig.store.effects().into_iter().filter(|(_, _, effect)| *effect == holdfast_core::health::Effect::MailAdmins);
+    assert_eq!(mails.count(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_test_while_the_provider_is_down_is_no_verdict() {
+    let (rig, engine, connector) = live();
+    rig.endpoint.script_api([Script::Unreached]);
+
+    let report = engine.test(&connector).await.unwrap();
+
+    assert_eq!(report.identity.unwrap_err().kind, ErrorKind::Unavailable);
+    assert_eq!(report.snapshot.health, Health::Connected);
+}
