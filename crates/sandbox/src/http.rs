@@ -124,3 +124,11 @@ pub(crate) fn escape(text: &str) -> String {
     }
     out
 }
+
+/// The pieces of HTML for all of `items`, one after the other.
+pub(crate) fn each<T>(items: impl IntoIterator<Item = T>, html: impl Fn(T) -> String) -> String {
+    items.into_iter().fold(String::new(), |mut all, item| {
+        all.push_str(&html(item));
+        all
+    })
+}

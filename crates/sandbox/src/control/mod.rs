@@ -187,7 +187,9 @@ fn helpdesk(world: &Arc<World>, request: &Request, method: &str, name: &str, res
         }
         ("POST", ["tickets"]) => {
             let MoreTickets { count } = body(request)?;
-            desks.iter().for_each(|desk| desk.add_tickets(count));
+            for desk in &desks {
+                desk.add_tickets(count);
+            }
             Ok(Answer::empty(204))
         }
         ("POST", ["do"]) => Ok(page::act(&desks, request)),

@@ -5,7 +5,7 @@ use crate::counters::Counters;
 use crate::desk::{Desk, World, locked};
 use crate::faults::{Canned, Faults};
 use crate::handle::Helpdesk;
-use crate::http::{Answer, Request, escape, find, pairs};
+use crate::http::{Answer, Request, each, escape, find, pairs};
 use crate::zendesk::{csp, page};
 
 const STYLE: &str = include_str!("style.css");
@@ -32,7 +32,7 @@ pub(crate) fn style() -> Answer {
 }
 
 pub(crate) fn overview(world: &World) -> Answer {
-    let desks: String = world.all().iter().map(|desk| section(desk)).collect();
+    let desks = each(world.all(), |desk| section(&desk));
     let body = format!(
         r#"<main class="wide">
 <p class="mark">Holdfast sandbox</p>
@@ -83,10 +83,9 @@ fn section(desk: &Desk) -> String {
     let grants = locked(&desk.tokens).live_grants();
     let counters = numbers(grants, &desk.counts.read());
     let trouble = in_words(&locked(&desk.faults));
-    let buttons: String = BUTTONS
-        .iter()
-        .map(|(action, label)| format!(r#"<button name="action" value="{action}">{}</button>"#, escape(label)))
-        .collect();
+    let buttons = each(BUTTONS, |(action, label)| {
+        format!(r#"<button name="action" value="{action}">{}</button>"#, escape(label))
+    });
     format!(
         r#"<section class="card">
 <h2>{title} <small>{name}.zendesk.com</small></h2>
@@ -99,7 +98,7 @@ fn section(desk: &Desk) -> String {
 }
 
 fn numbers(grants: usize, counters: &Counters) -> String {
-    [
+    let all = [
         ("Live grants", u64::try_from(grants).unwrap_or(0)),
         ("Exchanges", counters.exchanges),
         ("Rotations", counters.rotations),
@@ -109,10 +108,8 @@ fn numbers(grants: usize, counters: &Counters) -> String {
         ("API calls", counters.api_calls),
         ("Answered 401", counters.unauthorized),
         ("Answers lost", counters.answers_lost),
-    ]
-    .into_iter()
-    .map(|(label, number)| format!("<div><dt>{label}</dt><dd>{number}</dd></div>"))
-    .collect()
+    ];
+    each(all, |(label, number)| format!("<div><dt>{label}</dt><dd>{number}</dd></div>"))
 }
 
 fn in_words(faults: &Faults) -> String {

@@ -5,7 +5,7 @@ use std::fmt;
 use url::Url;
 
 use crate::desk::{Desk, World, locked};
-use crate::http::{Answer, Request, escape, find, pairs};
+use crate::http::{Answer, Request, each, escape, find, pairs};
 use crate::options::CLIENT_ID;
 use crate::zendesk::pages;
 use crate::zendesk::scopes::Scopes;
@@ -103,11 +103,9 @@ pub(crate) fn show(world: &World, desk: &Desk, request: &Request) -> Answer {
         Err(why) => return page_of(&why),
     };
     let users = locked(&desk.data).staff();
-    let hidden: String = request
-        .query
-        .iter()
-        .map(|(name, value)| format!(r#"<input type="hidden" name="{}" value="{}">"#, escape(name), escape(value)))
-        .collect();
+    let hidden = each(&request.query, |(name, value)| {
+        format!(r#"<input type="hidden" name="{}" value="{}">"#, escape(name), escape(value))
+    });
     let page = pages::consent(
         &desk.title(),
         &format!("{}.zendesk.com", desk.name),

@@ -1,6 +1,6 @@
 //! HTML that the imitation shows to people.
 
-use crate::http::escape;
+use crate::http::{each, escape};
 
 /// The policy of every page: our own style sheet, no script, forms only to `form_targets`.
 pub(crate) fn csp(form_targets: &str) -> String {
@@ -44,19 +44,15 @@ pub(crate) fn consent(
     hidden: &str,
     action: &str,
 ) -> String {
-    let scopes: String = scopes.iter().map(|words| format!("<li>{}</li>", escape(words))).collect();
-    let users: String = users
-        .iter()
-        .enumerate()
-        .map(|(index, (id, name, role))| {
-            format!(
-                r#"<label class="choice"><input type="radio" name="user" value="{id}"{}> <span>{} <small>{}</small></span></label>"#,
-                if index == 0 { " checked" } else { "" },
-                escape(name),
-                escape(role)
-            )
-        })
-        .collect();
+    let scopes = each(scopes, |words| format!("<li>{}</li>", escape(words)));
+    let users = each(users.iter().enumerate(), |(index, (id, name, role))| {
+        format!(
+            r#"<label class="choice"><input type="radio" name="user" value="{id}"{}> <span>{} <small>{}</small></span></label>"#,
+            if index == 0 { " checked" } else { "" },
+            escape(name),
+            escape(role)
+        )
+    });
     let body = format!(
         r#"<main class="card">
 <p class="mark">Zendesk, imitated · {host}</p>

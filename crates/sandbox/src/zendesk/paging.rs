@@ -85,6 +85,7 @@ impl Cursor {
         Ok(Some(Self { size, after }))
     }
 
+    #[expect(clippy::too_many_arguments, reason = "both callers name each of them at the call")]
     /// The entries of one page. `all` is in ascending order of `place`, or in descending order.
     pub(crate) fn answer<T>(
         self,

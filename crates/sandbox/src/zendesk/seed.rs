@@ -207,7 +207,7 @@ fn pick<T>(list: &[T], number: i64) -> &T {
 
 fn ticket(data: &mut Data, number: i64) -> Ticket {
     let (subject, question, reply, tags) = *pick(STORIES, number * 7);
-    let agent = data.users[if number % 3 == 0 { 0 } else { 1 }].id;
+    let agent = data.users[usize::from(number % 3 != 0)].id;
     let requester = pick(&data.users[SIGN_INS..], number * 5).id;
     let status =
         *pick(&["open", "new", "pending", "open", "solved", "hold", "open", "closed", "solved", "pending"], number);

@@ -176,8 +176,8 @@ pub(crate) fn comments(call: &Call<'_>, id: &str) -> Result<Answer, Answer> {
     }
     let base = call.desk.url.as_str();
     let to_json = |comment: &&Comment| comment.to_json();
-    let (mut body, shown) = match Cursor::of(call.request)? {
-        Some(cursor) => cursor.answer(
+    let (mut body, shown) = if let Some(cursor) = Cursor::of(call.request)? {
+        cursor.answer(
             call.request,
             base,
             "comments",
@@ -185,11 +185,10 @@ pub(crate) fn comments(call: &Call<'_>, id: &str) -> Result<Answer, Answer> {
             descending,
             |comment| (comment.created_ms, comment.id),
             to_json,
-        ),
-        None => {
-            let body = Offset::of(call.request)?.answer(call.request, base, "comments", &comments, to_json);
-            (body, 0..comments.len())
-        }
+        )
+    } else {
+        let body = Offset::of(call.request)?.answer(call.request, base, "comments", &comments, to_json);
+        (body, 0..comments.len())
     };
     if includes(call.request, "users") {
         let authors = comments[shown].iter().map(|comment| comment.author_id);
