@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use crate::clock::Clock;
 use crate::counters::Counts;
-use crate::faults::Faults;
+use crate::faults::{Faults, Gate};
 use crate::options::{Client, Options};
 use crate::zendesk::data::Data;
 use crate::zendesk::limits::Limiter;
@@ -29,6 +29,7 @@ pub(crate) struct Desk {
     pub(crate) tokens: Mutex<Tokens>,
     pub(crate) data: Mutex<Data>,
     pub(crate) faults: Mutex<Faults>,
+    pub(crate) gate: Gate,
     pub(crate) limiter: Mutex<Limiter>,
     pub(crate) counts: Counts,
 }
@@ -43,6 +44,7 @@ impl Desk {
             tokens: Mutex::default(),
             data: Mutex::new(Data::seeded(account_id)),
             faults: Mutex::default(),
+            gate: Gate::default(),
             limiter: Mutex::default(),
             counts: Counts::default(),
         }
@@ -123,8 +125,11 @@ impl World {
 
     /// Closes a helpdesk: from then on its address answers that there is none.
     pub(crate) fn close(&self, name: &str) -> bool {
-        let mut desks = self.desks.write().unwrap_or_else(PoisonError::into_inner);
-        desks.remove(name).is_some()
+        let closed = self.desks.write().unwrap_or_else(PoisonError::into_inner).remove(name);
+        if let Some(desk) = &closed {
+            desk.gate.set(&Faults::default());
+        }
+        closed.is_some()
     }
 
     /// Back to the first moment. Requests under way end in the old helpdesks, unseen.
@@ -132,7 +137,9 @@ impl World {
         self.clock.reset();
         self.set_options(self.first_options);
         *locked(&self.client) = Client::new(self.first_redirect_uris.clone());
-        self.desks.write().unwrap_or_else(PoisonError::into_inner).clear();
+        for desk in self.all() {
+            self.close(&desk.name);
+        }
         for name in FIRST_HELPDESKS {
             self.create(name);
         }

@@ -6,6 +6,7 @@ use axum::body::{Body, Bytes};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
 
 /// An answer given instead of the true one.
 ///
@@ -106,6 +107,31 @@ impl Canned {
     }
 }
 
+/// Where the token endpoint keeps requests; of each [`Faults`], the two switches that can be waited for.
+#[derive(Debug)]
+pub(crate) struct Gate(watch::Sender<(bool, bool)>);
+
+impl Default for Gate {
+    fn default() -> Self {
+        Self(watch::Sender::new((false, false)))
+    }
+}
+
+impl Gate {
+    pub(crate) fn set(&self, faults: &Faults) {
+        self.0.send_replace((faults.hold, faults.hold_answers));
+    }
+
+    pub(crate) async fn may_process(&self) {
+        // The sender is ours and alive: this cannot fail.
+        self.0.subscribe().wait_for(|(hold, _)| !hold).await.ok();
+    }
+
+    pub(crate) async fn may_answer(&self) {
+        self.0.subscribe().wait_for(|(_, hold)| !hold).await.ok();
+    }
+}
+
 /// The trouble of one helpdesk. Counts go down as they are used up.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -120,6 +146,10 @@ pub struct Faults {
     pub delay_ms: u64,
     /// The token endpoint waits so long between processing a request and answering it.
     pub delay_after_ms: u64,
+    /// The token endpoint keeps requests that arrive until this is taken back, then processes them.
+    pub hold: bool,
+    /// The token endpoint processes requests, and keeps their answers until this is taken back.
+    pub hold_answers: bool,
     /// The API waits so long before it processes a request.
     pub api_delay_ms: u64,
     /// So many refreshes are told `invalid_grant` although nothing is wrong, and nothing is spent.

@@ -132,11 +132,12 @@ impl Helpdesk {
         let mut faults = locked(&self.desk.faults);
         change(&mut faults);
         *faults = std::mem::take(&mut *faults).set_at(self.world.clock.now_ms());
+        self.desk.gate.set(&faults);
     }
 
-    /// Ends all trouble. Answers that are being held back stay so.
+    /// Ends all trouble and releases what is held. Delays that have begun run out.
     pub fn calm(&self) {
-        *locked(&self.desk.faults) = Faults::default();
+        self.trouble(|faults| *faults = Faults::default());
     }
 
     /// Adds seeded tickets: more than 1,000 of them show where search ends.

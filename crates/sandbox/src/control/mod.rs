@@ -1,6 +1,25 @@
 //! `/control`: what no provider has. JSON for tests, a page for people.
 //!
-//! Errors are `{"error": "…"}` with 400, 404 or 405. Where a helpdesk is named, `*` means all of them.
+//! | route | body | answer |
+//! |---|---|---|
+//! | `GET /control` or `/control/state` | | the overview; a page where HTML is wanted |
+//! | `POST /control/reset` | | the overview |
+//! | `POST /control/clock` | `{advance_secs}` | `{now, offset_secs}` |
+//! | `GET`, `PATCH /control/options` | some of [`Options`](crate::Options) | all of them |
+//! | `POST /control/client` | `{client_secret, next_client_secret?}` | 204 |
+//! | `POST /control/consent` | `{authorize_url, user?, deny?}` | `{location}` |
+//! | `GET /control/counters` | | [`Counters`] of all helpdesks |
+//! | `POST /control/zendesk` | `{name}` | 201, its summary |
+//! | `GET`, `DELETE /control/zendesk/{name}` | | its summary; 204 and it is closed |
+//! | `POST …/grant` | [`GrantRequest`] | [`TokenAnswer`](crate::TokenAnswer) |
+//! | `GET …/counters`, `GET …/ledger[?values=1]` | | [`Counters`], [`Ledger`](crate::Ledger) |
+//! | `POST …/revoke` | `{grant?}` | `{revoked}` |
+//! | `POST …/expire` | | `{expired}` |
+//! | `GET`, `PATCH`, `DELETE …/faults` | some of [`Faults`] | all of them; 204 |
+//! | `POST …/tickets` | `{count}` | 204 |
+//!
+//! `POST` does what `PATCH` does. Errors are `{"error": "…"}` with 400 or 404. `*` for a name means all helpdesks
+//! where something is changed, and the first one where something is read or granted.
 
 mod page;
 

@@ -123,6 +123,9 @@ fn in_words(faults: &Faults) -> String {
     if faults.refuse_next > 0 {
         words.push(format!("will refuse {} refreshes", faults.refuse_next));
     }
+    if faults.hold || faults.hold_answers {
+        words.push("the token endpoint keeps its callers waiting".to_owned());
+    }
     let delay_ms = faults.delay_ms.max(faults.delay_after_ms).max(faults.api_delay_ms);
     if delay_ms > 0 {
         words.push(format!("slow by up to {delay_ms} ms"));

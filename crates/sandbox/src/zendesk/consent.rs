@@ -112,7 +112,7 @@ pub(crate) fn show(world: &World, desk: &Desk, request: &Request) -> Answer {
         &Scopes(&asked.scope).in_words(),
         &users,
         &hidden,
-        &format!("{}/oauth/authorizations", desk.url),
+        &format!("/zendesk/{}/oauth/authorizations", desk.name),
     );
     // A form's target rule covers the redirect that answers it, so the way back has to be on the list.
     let origin = asked.redirect_uri.origin().ascii_serialization();

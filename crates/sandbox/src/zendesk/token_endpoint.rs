@@ -86,6 +86,7 @@ impl Endpoint {
             counts.exchanges.up();
         }
         pause(plan.delay_ms).await;
+        self.desk.gate.may_process().await;
         if let Some(canned) = plan.canned.as_ref().filter(|canned| !canned.after_processing) {
             return (canned.respond(&[]), Outcome::Failed);
         }
@@ -95,6 +96,7 @@ impl Endpoint {
 
         let done = self.process(fields);
         pause(plan.delay_after_ms).await;
+        self.desk.gate.may_answer().await;
         match done {
             Err(denied) => (denied.answer.into_response(), denied.outcome),
             Ok(granted) => self.deliver(plan, granted),

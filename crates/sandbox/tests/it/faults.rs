@@ -141,6 +141,30 @@ async fn a_delay_holds_up_nobody_else_and_the_ledger_sees_the_overlap() {
 }
 
 #[tokio::test]
+async fn a_held_request_goes_on_when_it_is_released() {
+    let it = Arc::new(Fixture::start().await);
+    let grant = it.acme.grant(&GrantRequest::default()).unwrap();
+    it.acme.trouble(|faults| faults.hold = true);
+    let call = tokio::spawn({
+        let it = Arc::clone(&it);
+        async move { it.refresh(&grant.refresh_token).await }
+    });
+    until(|| it.acme.counters().exchanges == 1).await;
+    assert_eq!(it.acme.counters().rotations, 0);
+
+    it.acme.trouble(|faults| {
+        faults.hold = false;
+        faults.hold_answers = true;
+    });
+    until(|| it.acme.counters().rotations == 1).await;
+    assert_eq!(last(&it), Outcome::Open);
+
+    it.acme.calm();
+    assert_eq!(call.await.unwrap().unwrap().status(), 200);
+    assert_eq!(last(&it), Outcome::Rotated);
+}
+
+#[tokio::test]
 async fn a_caller_that_goes_away_does_not_stop_the_rotation() {
     let it = Arc::new(Fixture::start().await);
     let grant = it.acme.grant(&GrantRequest::default()).unwrap();
