@@ -281,3 +281,58 @@ async fn an_unknown_help_desk_answers_html() {
     assert!(response.headers()["content-type"].to_str().unwrap().starts_with("text/html"));
     assert!(response.text().await.unwrap().contains("No help desk at this address"));
 }
+
+#[tokio::test]
+async fn each_strictness_can_be_switched_off() {
+    let it = Fixture::with(Sandbox::builder().with(|options| {
+        options.family_revocation = false;
+        options.strict_scopes = false;
+        options.pkce_required = false;
+        options.success_status = 201;
+        options.min_expires_in = 2;
+    }))
+    .await;
+    let old = it.acme.grant(&GrantRequest::default()).unwrap();
+    let new: Value = it.refresh(&old.refresh_token).await.unwrap().json().await.unwrap();
+    let reused = it.refresh(&old.refresh_token).await.unwrap();
+    assert_eq!(error_of(reused, 400).await, "invalid_grant");
+    assert!(it.acme.accepts(new["access_token"].as_str().unwrap()), "the family lives");
+
+    let url = it.authorize_url(&[("scope", "everything"), ("code_challenge", ""), ("code_challenge_method", "")]);
+    let code = param(&it.sandbox.consent(&url, "ada").unwrap(), "code").unwrap();
+    let response = it
+        .token(json!({
+            "grant_type": "authorization_code", "code": code, "redirect_uri": REDIRECT_URI, "expires_in": 2,
+        }))
+        .await
+        .unwrap();
+
+    assert_eq!(response.status(), 201);
+    let tokens: Value = response.json().await.unwrap();
+    let access_token = tokens["access_token"].as_str().unwrap();
+    assert_eq!(it.get("users/me", access_token).await.status(), 403);
+    it.sandbox.advance(Duration::from_secs(2));
+    assert_eq!(it.get("users/me", access_token).await.status(), 401);
+}
+
+#[tokio::test]
+async fn a_reset_releases_what_is_held_and_a_closed_help_desk_is_gone() {
+    let it = std::sync::Arc::new(Fixture::start().await);
+    let grant = it.acme.grant(&GrantRequest::default()).unwrap();
+    it.acme.trouble(|faults| faults.hold = true);
+    let call = tokio::spawn({
+        let it = std::sync::Arc::clone(&it);
+        async move { it.refresh(&grant.refresh_token).await }
+    });
+    let mut ticks = tokio::time::interval(Duration::from_millis(5));
+    while it.acme.counters().exchanges == 0 {
+        ticks.tick().await;
+    }
+
+    it.sandbox.reset();
+
+    assert_eq!(call.await.unwrap().unwrap().status(), 200);
+    assert_eq!(it.sandbox.counters().exchanges, 0);
+    assert!(it.sandbox.close_helpdesk("acme"));
+    assert_eq!(it.get("users/me", "any").await.status(), 404);
+}
