@@ -1,7 +1,10 @@
 //! Holdfast itself: everything that runs.
 //!
 //! - [`config`]: settings, from the compiled defaults, a file, the environment and flags.
+//! - [`seams`]: time, randomness and HTTP as values; the real ones.
 
 pub mod config;
+pub mod seams;
 
 pub use config::{Config, ConfigError, Sources};
+pub use seams::Seams;
