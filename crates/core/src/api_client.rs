@@ -256,7 +256,7 @@ impl ApiRequest<'_> {
 
     /// Adds to the query.
     #[must_use]
-    pub fn query(mut self, name: &str, value: impl ToString) -> Self {
+    pub fn query(mut self, name: &str, value: impl std::fmt::Display) -> Self {
         self.query.push((name.to_owned(), value.to_string()));
         self
     }

@@ -1,6 +1,6 @@
 //! What a connector authenticates with, and the snapshot of it that callers read.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use chrono::{DateTime, TimeDelta, Utc};
 use secrecy::{ExposeSecret, SecretString};
@@ -43,7 +43,7 @@ impl Fingerprint {
     /// The fingerprint of a token or key.
     pub fn of(secret: &SecretString) -> Self {
         let digest = Sha256::digest(secret.expose_secret().as_bytes());
-        Self(digest[..8].iter().map(|byte| format!("{byte:02x}")).collect())
+        Self(hex(&digest[..8]))
     }
 
     /// As shown.
@@ -56,6 +56,14 @@ impl fmt::Display for Fingerprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
+}
+
+/// Lower-case hex digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        write!(text, "{byte:02x}").expect("writing to a String cannot fail");
+        text
+    })
 }
 
 /// One token set as a provider issued it (RFC 6749 section 5.1).

@@ -1,20 +1,17 @@
 //! Opaque ids: a prefix that says what it names, a moment so that they sort by age, and randomness.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::credential::hex;
 use crate::ports::{Clock, Random};
 
 /// Makes a new id: `prefix_`, 12 hex digits of milliseconds since 1970, 20 hex digits of randomness.
 pub fn new(prefix: &str, clock: &dyn Clock, random: &dyn Random) -> String {
     let mut bytes = [0; 10];
     random.fill(&mut bytes);
-    let mut id = format!("{prefix}_{:012x}", clock.now().timestamp_millis());
-    for byte in bytes {
-        write!(id, "{byte:02x}").expect("writing to a String cannot fail");
-    }
-    id
+    format!("{prefix}_{:012x}{}", clock.now().timestamp_millis(), hex(&bytes))
 }
 
 macro_rules! ids {

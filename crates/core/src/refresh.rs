@@ -5,12 +5,15 @@
 //! not moved; everybody else waits for that result. The decisions stand in [`decide`] as pure functions.
 
 mod cache;
+mod call;
 pub mod decide;
 mod engine;
 mod flight;
+mod probe;
 pub mod timing;
 
 pub use engine::{Engine, Ports};
+pub use probe::TestReport;
 
 use std::time::Duration;
 
@@ -27,6 +30,9 @@ pub enum Need {
     Not(Fingerprint),
     /// Renewed ahead of its expiry, if that is due: the scheduler's need.
     Ahead,
+    /// One that lives, also while the connector is in `auth_failed`: for Test, which asks whether the provider has
+    /// taken it back.
+    Revived,
 }
 
 /// Why there is no token.

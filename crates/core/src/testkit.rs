@@ -1,1 +1,73 @@
-//! Ports in memory and clocks for tests.
+//! Ports in memory and clocks for tests: everything an engine needs, without a socket or a file.
+
+mod clock;
+mod endpoint;
+mod store;
+
+pub use clock::{ManualClock, PausedClock, SeededRandom};
+pub use endpoint::{Endpoint, FakeProvider, Post, Script};
+pub use store::{Fault, MemoryStore, Op, Replica};
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use secrecy::SecretString;
+
+use crate::{
+    id::OrgId,
+    ports::{Meter, OAuthApp, OAuthApps, StoreError},
+    refresh::OutcomeKind,
+};
+
+/// The same app for everybody.
+pub struct OneApp(pub OAuthApp);
+
+impl OneApp {
+    /// `client` with `secret`.
+    pub fn new() -> Self {
+        Self(OAuthApp {
+            client_id: "client".to_owned(),
+            client_secret: Some(SecretString::from("secret")),
+            next_client_secret: None,
+        })
+    }
+}
+
+impl Default for OneApp {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[async_trait]
+impl OAuthApps for OneApp {
+    async fn find(&self, _org: &OrgId, _provider: &str) -> Result<Option<OAuthApp>, StoreError> {
+        Ok(Some(self.0.clone()))
+    }
+}
+
+/// Counts nothing.
+pub struct NoMeter;
+
+impl Meter for NoMeter {
+    fn exchange(&self, _provider: &str, _outcome: OutcomeKind, _duration: Duration) {}
+    fn joined(&self) {}
+    fn lease_wait(&self, _waited: Duration) {}
+}
+
+/// Polls until `condition` holds.
+///
+/// # Panics
+/// After `bound`, saying `what` was waited for: a test's way to wait for something without a signal.
+pub async fn eventually(
+    what: &str,
+    clock: &Arc<dyn crate::ports::Clock>,
+    bound: Duration,
+    mut condition: impl FnMut() -> bool,
+) {
+    let deadline = clock.uptime() + bound;
+    while !condition() {
+        assert!(clock.uptime() < deadline, "waited {bound:?} in vain for: {what}");
+        clock.sleep(Duration::from_millis(5)).await;
+    }
+}

@@ -95,7 +95,7 @@ fn post(
 ) -> HttpRequest {
     let mut headers = HeaderMap::new();
     headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
-    let secret = secret.map(|secret| secret.expose_secret());
+    let secret = secret.map(ExposeSecret::expose_secret);
     match (facts.client_auth, secret) {
         (ClientAuth::Basic, Some(secret)) => {
             // RFC 6749 section 2.3.1: both parts are form-encoded first.

@@ -31,8 +31,8 @@ pub fn look(snapshot: &Snapshot, need: &Need, now: DateTime<Utc>, minted_for_rej
     match snapshot.health {
         Health::Pending => return Look::Stop(AuthError::Pending),
         Health::Disconnected => return Look::Stop(AuthError::Disconnected),
-        Health::AuthFailed => return Look::Stop(failed(snapshot)),
-        Health::Connected => {}
+        Health::AuthFailed if *need != Need::Revived => return Look::Stop(failed(snapshot)),
+        Health::AuthFailed | Health::Connected => {}
     }
     let credential = &snapshot.credential;
     let rejected = |secret| matches!(need, Need::Not(rejected) if *rejected == Fingerprint::of(secret));
@@ -49,6 +49,7 @@ pub fn look(snapshot: &Snapshot, need: &Need, now: DateTime<Utc>, minted_for_rej
                     tokens.lives_for(timing::delta((*wanted).min(half)), now)
                 }
                 Need::Not(_) => !rejected && tokens.alive(now),
+                Need::Revived => true,
                 Need::Ahead => credential.due_at.is_none_or(|due| due > now),
             };
             if enough && tokens.alive(now) {
@@ -142,6 +143,7 @@ pub fn send_timeout(grace: Duration, first: bool, settings: &Settings) -> Durati
 
 /// What a flight has done so far under its journal row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "four independent facts, each said once")]
 pub struct SoFar {
     /// A refusal has been met; the attempt under way confirms it.
     pub confirming: bool,

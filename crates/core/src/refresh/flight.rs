@@ -1,36 +1,29 @@
-//! One flight: lease, re-read, compare, journal, exchange, store, release. It runs on a task of its own and writes the
-//! effects of its exchange once.
+//! One flight: it gets the lease, does the exchange under it, and gives it back. It runs on a task of its own and
+//! writes the effects of its exchange once.
+
+mod steps;
 
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use futures::FutureExt;
-use secrecy::SecretString;
-use tracing::{Instrument, error, info, info_span, warn};
+use tracing::{Instrument, error, info_span, warn};
 
 use super::{
     AuthError, Engine, Need, OutcomeKind,
-    decide::{self, Case, Look, Next, Orphan, SoFar},
+    decide::{self, Look, Orphan},
     engine::{FlightResult, chain, ours},
     timing,
 };
 use crate::{
-    api_client::ApiClient,
-    credential::{Reason, Snapshot, TokenSet, Trouble},
-    error::ErrorKind,
-    exchange::{self, Grant, Outcome, Refusal, TokenAnswer},
-    health::{Event, Health},
-    id::{ConnectorId, CredentialId, ExchangeId},
-    ports::{
-        Acquired, Begun, Changed, Close, Exchange, Failure, Lease, Marks, OAuthApp, OpenExchange, Rotation, StoreError,
-        Stored, Trigger,
-    },
-    provider::{Auth, OAuth2, Provider},
+    credential::{Snapshot, Trouble},
+    id::{ConnectorId, CredentialId},
+    ports::{Acquired, Exchange, Lease, Marks, OpenExchange, Trigger},
 };
 
-/// A token endpoint's answer longer than this is not one.
-const LONGEST_ANSWER_BYTES: usize = 256 * 1024;
 /// How often a failing lease statement is repeated before the flight gives up (RF-13).
 const LEASE_TRIES: u32 = 5;
+/// How long a connector rests after our own code has panicked over it.
+const REST_AFTER_PANIC: Duration = Duration::from_secs(30);
 
 pub(super) struct Flight {
     engine: Arc<Engine>,
@@ -48,21 +41,6 @@ struct Held {
     until: Duration,
 }
 
-/// Everything about the provider that an exchange needs.
-struct Terms {
-    provider: Arc<dyn Provider>,
-    facts: Box<OAuth2>,
-    app: OAuthApp,
-}
-
-/// What stands in the way of an exchange.
-enum Blocked {
-    /// Another row is open: give the lease back and wait for its holder.
-    By(OpenExchange),
-    /// The flight is over.
-    Over(FlightResult),
-}
-
 impl Flight {
     pub(super) fn new(engine: Arc<Engine>, snapshot: &Snapshot, need: Need, trigger: Trigger) -> Self {
         Self {
@@ -77,14 +55,9 @@ impl Flight {
 
     pub(super) async fn run(self) -> FlightResult {
         let span = info_span!("refresh", connector.id = %self.connector, credential.id = %self.credential);
-        async {
-            match AssertUnwindSafe(self.fly()).catch_unwind().await {
-                Ok(result) => result,
-                Err(_) => self.panicked().await,
-            }
-        }
-        .instrument(span)
-        .await
+        // A panic must not leave the flight in the map: the next caller could never start another one.
+        let flown = AssertUnwindSafe(self.fly()).catch_unwind().instrument(span).await;
+        flown.unwrap_or_else(|_| self.panicked())
     }
 
     async fn fly(&self) -> FlightResult {
@@ -193,510 +166,42 @@ impl Flight {
 
     /// Steps 4 to 7 of the protocol. `Err`: another journal row is open.
     async fn under_lease(&self, held: &mut Held) -> Result<FlightResult, OpenExchange> {
-        match self.exchange(held).await {
-            Ok(snapshot) => Ok(Ok(snapshot)),
-            Err(Blocked::Over(result)) => Ok(result),
-            Err(Blocked::By(open)) => Err(open),
-        }
-    }
-
-    async fn exchange(&self, held: &mut Held) -> Result<Arc<Snapshot>, Blocked> {
-        let mut snapshot = self.reread().await?;
-        match self.engine.look(&snapshot, &self.need) {
-            Look::Serve => return Ok(snapshot),
-            Look::Stop(error) => return Err(over(error)),
-            Look::Prove(reason) => return Err(Blocked::Over(self.prove(&snapshot, reason).await)),
-            Look::Refresh => {}
-        }
-        let terms = self.terms(&snapshot).await?;
-        let exchange = self.begin(&snapshot, held).await?;
-        let started = self.uptime();
-        let mut sends = 0;
-        let mut so_far = SoFar { answer_lost: snapshot.credential.answer_lost, ..SoFar::default() };
-        loop {
-            let Some(tokens) = snapshot.credential.secret.tokens() else {
-                unreachable!("only a token set is due for an exchange, and a fresh read is checked for one");
-            };
-            let timeout = decide::send_timeout(terms.facts.reuse_grace, sends == 0, &self.engine.settings);
-            if !self.hold(held, &exchange, timeout).await {
-                let close = self.closing(OutcomeKind::NotSent, None, sends, started, None);
-                self.close(&exchange, close).await;
-                return Err(over(AuthError::Unavailable {
-                    class: Trouble::Ours,
-                    detail: "the lease could not be held".to_owned(),
-                    retry_after: Duration::from_secs(1),
-                }));
-            }
-            sends += 1;
-            let outcome = self.send(&terms, tokens, so_far.on_next_secret, timeout).await;
-            let now = self.engine.ports.clock.now();
-            let case = Case {
-                grace: terms.facts.reuse_grace,
-                has_next_secret: terms.app.next_client_secret.is_some(),
-                left: tokens.expires_at.and_then(|end| (end - now).to_std().ok()),
-                failures: snapshot.credential.backoff.failures,
-                unit: self.engine.ports.random.unit(),
-            };
-            match (decide::after(&outcome, &so_far, &case, now, &self.engine.settings), outcome) {
-                (Next::Store, Outcome::Rotated(answer)) => {
-                    return self.store(&terms, &exchange, tokens, &answer, sends, started).await;
-                }
-                (Next::Confirm, _) => {
-                    so_far.confirming = true;
-                    self.engine.ports.clock.sleep(self.engine.settings.confirm_pause).await;
-                    // From a fresh read: a race that somebody else won shows now.
-                    match self.reread().await {
-                        Ok(again) if still_there(&again, &exchange) => snapshot = again,
-                        moved => {
-                            let close = self.closing(OutcomeKind::Superseded, None, sends, started, None);
-                            self.close(&exchange, close).await;
-                            moved?;
-                            return Err(Blocked::Over(self.compare().await.unwrap_or_else(|| Err(moved_on()))));
-                        }
-                    }
-                }
-                (Next::NextSecret, _) => so_far.on_next_secret = true,
-                (Next::Replay, _) => {
-                    so_far.replayed = true;
-                    so_far.answer_lost = true;
-                }
-                (Next::Fail(reason), outcome) => {
-                    let words = refusal(&outcome).map(Refusal::words);
-                    let close = self.closing(OutcomeKind::Rejected, words.clone(), sends, started, None);
-                    return Err(Blocked::Over(self.fail(&exchange, &close, reason, words).await));
-                }
-                (Next::Close(kind, marks), outcome) => {
-                    return Err(self.give_up(&terms, &exchange, kind, marks, &outcome, sends, started).await);
-                }
-                (Next::Store, _) => unreachable!("only a rotated outcome is stored"),
+        match AssertUnwindSafe(self.exchange(held)).catch_unwind().await {
+            Ok(Ok(snapshot)) => Ok(Ok(snapshot)),
+            Ok(Err(steps::Blocked::Over(result))) => Ok(result),
+            Ok(Err(steps::Blocked::By(open))) => Err(open),
+            Err(_) => {
+                self.close_after_panic().await;
+                Ok(self.panicked())
             }
         }
     }
 
-    async fn reread(&self) -> Result<Arc<Snapshot>, Blocked> {
-        match self.engine.ports.store.load(&self.connector).await {
-            Ok(Some(snapshot)) => Ok(Arc::new(snapshot)),
-            Ok(None) => Err(over(AuthError::NotFound)),
-            Err(error) => Err(over(ours(&error))),
-        }
-    }
-
-    async fn terms(&self, snapshot: &Snapshot) -> Result<Terms, Blocked> {
-        let internal = |detail: String| {
-            error!(provider = %snapshot.provider, "{detail}");
-            over(AuthError::Unavailable { class: Trouble::Ours, detail, retry_after: Duration::from_mins(1) })
-        };
-        let Some(provider) = self.engine.providers.find(&snapshot.provider) else {
-            return Err(internal(format!("this instance has no adapter for {}", snapshot.provider)));
-        };
-        let account = provider.account(&snapshot.account).map_err(|invalid| internal(invalid.to_string()))?;
-        let Auth::OAuth2(facts) = provider.auth(&account) else {
-            return Err(internal(format!("{} has no OAuth 2.0", snapshot.provider)));
-        };
-        let app = self.engine.ports.apps.find(&snapshot.org, &snapshot.provider).await;
-        match app.map_err(|error| over(ours(&error)))? {
-            Some(app) => Ok(Terms { provider: Arc::clone(provider), facts, app }),
-            None => Err(over(AuthError::AppRejected {
-                detail: format!("no OAuth app is set up for {0}; set oauth_apps.{0}.client_id", snapshot.provider),
-                retry_after: Duration::from_mins(1),
-            })),
-        }
-    }
-
-    /// Opens the journal row; relieves an owner that is taken for lost.
-    async fn begin(&self, snapshot: &Arc<Snapshot>, held: &Held) -> Result<Exchange, Blocked> {
-        let ports = &self.engine.ports;
-        let exchange = Exchange {
-            id: ExchangeId::new(ports.clock.as_ref(), ports.random.as_ref()),
-            credential: self.credential.clone(),
-            connector: self.connector.clone(),
-            org: snapshot.org.clone(),
-            version: snapshot.credential.version,
-            lease: held.lease.clone(),
-            trigger: self.trigger,
-            started_at: ports.clock.now(),
-        };
-        match ports.store.begin(&exchange).await.map_err(|error| over(ours(&error)))? {
-            Begun::Yes => {
-                *self.open.lock().expect("no panic happens while it is held") = Some(exchange.clone());
-                Ok(exchange)
-            }
-            Begun::Moved => Err(Blocked::Over(self.compare_stored().await.unwrap_or_else(|| Err(moved_on())))),
-            Begun::Other(open) => {
-                if decide::orphan(&open, &self.engine.settings) == Orphan::Relieve {
-                    warn!(exchange.id = %open.id, holder = %open.holder, "settling the exchange of a lost replica");
-                    let closed = ports.store.close_orphan(&open.id, ports.clock.now()).await;
-                    closed.map_err(|error| over(ours(&error)))?;
-                }
-                // Even when it is relieved: the next read has to see that an answer may be lost.
-                Err(Blocked::By(open))
-            }
-        }
-    }
-
-    async fn compare_stored(&self) -> Option<FlightResult> {
-        self.engine.forget(&self.connector);
-        self.compare().await
-    }
-
-    /// Makes sure that the lease outlasts the request; renews it conditionally if not.
-    async fn hold(&self, held: &mut Held, exchange: &Exchange, timeout: Duration) -> bool {
-        let settings = &self.engine.settings;
-        if decide::may_send(held.until.saturating_sub(self.uptime()), timeout, settings) {
-            return true;
-        }
-        let asked = self.uptime();
-        let renewed = match self.engine.ports.leases.renew(&held.lease, settings.lease).await {
-            Ok(Some(lease)) => lease,
-            Ok(None) => return false,
-            Err(error) => {
-                warn!(error = %chain(&error), "could not renew the lease");
-                return false;
-            }
-        };
-        *held = Held { lease: renewed, until: asked + settings.lease };
-        if let Err(error) = self.engine.ports.store.extend(&exchange.id, &held.lease).await {
-            warn!(error = %chain(&error), "could not note the renewed lease");
-            return false;
-        }
-        decide::may_send(held.until.saturating_sub(self.uptime()), timeout, settings)
-    }
-
-    async fn send(&self, terms: &Terms, tokens: &TokenSet, next_secret: bool, timeout: Duration) -> Outcome {
-        let Some(refresh_token) = &tokens.refresh_token else {
-            unreachable!("a token set without a refresh token is never due for an exchange");
-        };
-        let secret = if next_secret { &terms.app.next_client_secret } else { &terms.app.client_secret };
-        let grant = Grant::Refresh(refresh_token);
-        self.engine.call(terms.provider.as_ref(), &terms.facts, &terms.app, secret.as_ref(), &grant, timeout).await
-    }
-
-    /// Step 6: stores the success, whatever it takes. A database in trouble is tried again for as long as this process
-    /// lives; the open journal row keeps others from exchanging meanwhile.
-    async fn store(
-        &self,
-        terms: &Terms,
-        exchange: &Exchange,
-        old: &TokenSet,
-        answer: &TokenAnswer,
-        sends: u32,
-        started: Duration,
-    ) -> Result<Arc<Snapshot>, Blocked> {
-        let ports = &self.engine.ports;
-        let now = ports.clock.now();
-        let tokens = exchange::merge(&terms.facts, Some(old), answer, now);
-        let access_token = tokens.access_token.clone();
-        let rotation = Rotation {
-            due_at: timing::due_at(&tokens, &self.credential, &self.engine.settings),
-            tokens,
-            sends,
-            duration: self.uptime().saturating_sub(started),
-            at: now,
-        };
-        let stored = self.insist("store the rotated token", || ports.store.store_rotation(exchange, &rotation)).await;
-        self.settled();
-        self.engine.forget(&self.connector);
-        match stored {
-            Stored::Yes(snapshot) => {
-                self.meter(terms, OutcomeKind::Rotated, started);
-                info!(
-                    credential.version = %snapshot.credential.version,
-                    exchange.outcome = "rotated",
-                    duration_ms = ms(rotation.duration),
-                    "rotated the credential of connector {}",
-                    self.connector
-                );
-                if self.trigger == Trigger::Rejected {
-                    self.engine.note_minted_for_rejection(&snapshot);
-                }
-                if snapshot.health == Health::AuthFailed {
-                    return self.heal(&snapshot).await.map_err(Blocked::Over);
-                }
-                Ok(Arc::new(*snapshot))
-            }
-            Stored::Superseded => {
-                self.meter(terms, OutcomeKind::Superseded, started);
-                info!(exchange.outcome = "superseded", "a newer grant was stored meanwhile; ours is dropped");
-                Err(Blocked::Over(self.compare().await.unwrap_or_else(|| Err(moved_on()))))
-            }
-            Stored::Gone => {
-                self.meter(terms, OutcomeKind::Discarded, started);
-                info!(
-                    exchange.outcome = "discarded",
-                    "the connector was disconnected meanwhile; revoking the new token"
-                );
-                self.engine.revoke(&terms.facts, &terms.app, &access_token).await;
-                Err(over(AuthError::Disconnected))
-            }
-        }
-    }
-
-    /// A success that was stored after a refusal heals the connector once the provider's test call has passed with it.
-    async fn heal(&self, snapshot: &Snapshot) -> Result<Arc<Snapshot>, FlightResult> {
-        if let Ok(()) = self.test_call(snapshot).await {
-            let ports = &self.engine.ports;
-            let healed = ports
-                .store
-                .heal(&self.connector, snapshot.credential.version, Event::LateSuccess, ports.clock.now())
-                .await;
-            if let Err(error) = healed {
-                return Err(Err(ours(&error)));
-            }
-            self.engine.forget(&self.connector);
-        }
-        match self.compare().await {
-            Some(Ok(snapshot)) => Ok(snapshot),
-            Some(error) => Err(error),
-            None => Err(Err(moved_on())),
-        }
-    }
-
-    /// Asks the provider's test call about the current credential, and fails the connector if it is refused there.
-    async fn prove(&self, snapshot: &Snapshot, reason: Reason) -> FlightResult {
-        match self.test_call(snapshot).await {
-            Ok(()) => Err(AuthError::StillGood),
-            Err(error) if error.kind == ErrorKind::AuthFailed => {
-                let at = self.engine.ports.clock.now();
-                let detail = Some(error.message.clone());
-                let failure = Failure { version: snapshot.credential.version, reason, detail, at };
-                self.declare(&failure, None).await
-            }
-            Err(error) => Err(AuthError::Unavailable {
-                class: Trouble::Transient,
-                detail: error.message,
-                retry_after: Duration::from_secs(5),
-            }),
-        }
-    }
-
-    async fn test_call(&self, snapshot: &Snapshot) -> crate::error::Result<()> {
-        let Some(api) = ApiClient::fixed(&self.engine, snapshot) else {
-            return Ok(());
-        };
-        api.identity().await.map(|_| ())
-    }
-
-    async fn fail(&self, exchange: &Exchange, close: &Close, reason: Reason, detail: Option<String>) -> FlightResult {
-        let failure = Failure { version: exchange.version, reason, detail, at: close.at };
-        let result = self.declare(&failure, Some((exchange, close))).await;
-        self.settled();
-        result
-    }
-
-    async fn declare(&self, failure: &Failure, exchange: Option<(&Exchange, &Close)>) -> FlightResult {
-        let ports = &self.engine.ports;
-        match ports.store.fail(&self.credential, failure, exchange).await {
-            Ok(Changed::Yes) => {
-                warn!(
-                    reason = failure.reason.as_str(),
-                    "connector {} needs a person: {:?}", self.connector, failure.detail
-                );
-            }
-            Ok(Changed::No) => info!("a verdict came too late: the credential has moved on"),
-            Err(error) => return Err(ours(&error)),
-        }
-        self.engine.forget(&self.connector);
-        self.compare().await.unwrap_or_else(|| Err(moved_on()))
-    }
-
-    #[expect(clippy::too_many_arguments, reason = "what an exchange that brought nothing leaves behind")]
-    async fn give_up(
-        &self,
-        terms: &Terms,
-        exchange: &Exchange,
-        kind: OutcomeKind,
-        marks: Marks,
-        outcome: &Outcome,
-        sends: u32,
-        started: Duration,
-    ) -> Blocked {
-        self.meter(terms, kind, started);
-        let words = refusal(outcome).map(Refusal::words);
-        let retry_after = (marks.retry_at - self.engine.ports.clock.now()).to_std().unwrap_or_default();
-        warn!(
-            exchange.outcome = kind.as_str(),
-            retry_after_ms = ms(retry_after),
-            "an exchange for connector {} brought nothing: {}",
-            self.connector,
-            words.as_deref().unwrap_or("no answer")
-        );
-        let detail = words.clone().unwrap_or_else(|| "no answer".to_owned());
-        let class = marks.trouble;
-        let close = self.closing(kind, words, sends, started, Some(marks));
-        self.close(exchange, close).await;
-        over(if class == Trouble::AppBroken {
-            AuthError::AppRejected { detail, retry_after }
-        } else {
-            AuthError::Unavailable { class, detail, retry_after }
+    /// Our own fault is nobody's verdict: health is untouched.
+    fn panicked(&self) -> FlightResult {
+        error!("the refresh of connector {} panicked; its health is untouched", self.connector);
+        Err(AuthError::Unavailable {
+            class: Trouble::Ours,
+            detail: "an internal error".to_owned(),
+            retry_after: REST_AFTER_PANIC,
         })
     }
 
-    fn closing(
-        &self,
-        outcome: OutcomeKind,
-        detail: Option<String>,
-        sends: u32,
-        started: Duration,
-        marks: Option<Marks>,
-    ) -> Close {
-        let duration = self.uptime().saturating_sub(started);
-        Close { outcome, detail, sends, duration, at: self.engine.ports.clock.now(), marks }
-    }
-
-    /// Closes the row; if the database is in trouble, goes on trying beside the flight, so that callers get their answer.
-    async fn close(&self, exchange: &Exchange, close: Close) {
-        self.settled();
-        let closed = self.engine.ports.store.close(exchange, &close).await;
-        self.engine.forget(&self.connector);
-        if let Err(error) = closed {
-            warn!(error = %chain(&error), "could not close the journal row; going on trying");
-            let (engine, exchange) = (Arc::clone(&self.engine), exchange.clone());
-            self.engine.tasks.spawn(async move {
-                let store = &engine.ports.store;
-                insist(&engine, "close the journal row", || store.close(&exchange, &close)).await;
-                engine.forget(&exchange.connector);
-            });
-        }
-    }
-
-    async fn insist<T, F>(&self, doing: &str, attempt: impl Fn() -> F) -> T
-    where
-        F: Future<Output = Result<T, StoreError>>,
-    {
-        insist(&self.engine, doing, attempt).await
-    }
-
-    fn settled(&self) {
-        *self.open.lock().expect("no panic happens while it is held") = None;
-    }
-
-    /// Our own fault is nobody's verdict: the row is closed, the connector rests for a while, health is untouched.
-    async fn panicked(&self) -> FlightResult {
-        error!("the refresh of connector {} panicked; its health is untouched", self.connector);
-        let retry_after = Duration::from_secs(30);
+    /// The open row is closed, and the connector rests for a while: a bug must not spend one token after the other.
+    async fn close_after_panic(&self) {
         let open = self.open.lock().expect("no panic happens while it is held").take();
-        if let Some(exchange) = open {
-            let now = self.engine.ports.clock.now();
-            let marks = Marks {
-                trouble: Trouble::Ours,
-                retry_at: now + timing::delta(retry_after),
-                failures: 1,
-                answer_lost: true,
-            };
-            let close = self.closing(OutcomeKind::Internal, None, 1, self.uptime(), Some(marks));
-            self.close(&exchange, close).await;
-        }
-        Err(AuthError::Unavailable { class: Trouble::Ours, detail: "an internal error".to_owned(), retry_after })
-    }
-
-    fn meter(&self, terms: &Terms, kind: OutcomeKind, started: Duration) {
-        let duration = self.uptime().saturating_sub(started);
-        self.engine.ports.meter.exchange(terms.provider.about().id, kind, duration);
+        let Some(exchange) = open else { return };
+        let marks = Marks {
+            trouble: Trouble::Ours,
+            retry_at: self.engine.ports.clock.now() + timing::delta(REST_AFTER_PANIC),
+            failures: 1,
+            answer_lost: true,
+        };
+        let close = self.closing(OutcomeKind::Internal, None, 1, self.uptime(), Some(marks));
+        self.close(&exchange, close).await;
     }
 
     fn uptime(&self) -> Duration {
         self.engine.ports.clock.uptime()
     }
-}
-
-impl Engine {
-    /// Sends one token request and reads its answer.
-    pub(crate) async fn call(
-        &self,
-        provider: &dyn Provider,
-        facts: &OAuth2,
-        app: &OAuthApp,
-        secret: Option<&SecretString>,
-        grant: &Grant<'_>,
-        timeout: Duration,
-    ) -> Outcome {
-        let request = exchange::token_request(facts, app, secret, grant, timeout);
-        let answer = async {
-            let response = self.ports.http.send(request).await?;
-            let (status, headers) = (response.status, response.headers.clone());
-            let body = response.bytes(LONGEST_ANSWER_BYTES).await?;
-            Ok((status, headers, body))
-        };
-        let answered = tokio::select! {
-            answered = answer => answered,
-            () = self.ports.clock.sleep(timeout) => {
-                Err(crate::ports::HttpFailure::after_send("the token endpoint did not answer in time"))
-            }
-        };
-        match answered {
-            Ok((status, headers, body)) => {
-                exchange::read(facts, Some(provider), status, &headers, &body, self.ports.clock.now())
-            }
-            Err(failure) => exchange::failed(&failure),
-        }
-    }
-
-    /// Gives a token back, as far as the provider lets us; a failure is only logged.
-    pub async fn revoke(&self, facts: &OAuth2, app: &OAuthApp, token: &SecretString) -> bool {
-        let Some(request) = exchange::revoke(facts, app, token, Duration::from_secs(5)) else {
-            return false;
-        };
-        match self.ports.http.send(request).await {
-            // A token that is unknown by now is as good as revoked.
-            Ok(response) if response.status.is_success() || response.status.as_u16() == 401 => true,
-            Ok(response) => {
-                warn!(status = response.status.as_u16(), "the provider did not revoke a token");
-                false
-            }
-            Err(failure) => {
-                warn!(error = %failure, "could not revoke a token");
-                false
-            }
-        }
-    }
-}
-
-/// Repeats a write until the database takes it.
-async fn insist<T, F>(engine: &Engine, doing: &str, attempt: impl Fn() -> F) -> T
-where
-    F: Future<Output = Result<T, StoreError>>,
-{
-    let mut pause = Duration::from_millis(50);
-    loop {
-        match attempt().await {
-            Ok(done) => return done,
-            Err(error) => {
-                error!(error = %chain(&error), "could not {doing}; trying again in {} ms", pause.as_millis());
-                engine.ports.clock.sleep(pause).await;
-                pause = (pause * 2).min(Duration::from_secs(2));
-            }
-        }
-    }
-}
-
-/// Whether a fresh read still holds the token set that the exchange is about.
-fn still_there(snapshot: &Snapshot, exchange: &Exchange) -> bool {
-    snapshot.credential.version == exchange.version && snapshot.credential.secret.tokens().is_some()
-}
-
-fn over(error: AuthError) -> Blocked {
-    Blocked::Over(Err(error))
-}
-
-fn moved_on() -> AuthError {
-    AuthError::Unavailable {
-        class: Trouble::Transient,
-        detail: "the credential changed meanwhile".to_owned(),
-        retry_after: Duration::from_millis(500),
-    }
-}
-
-fn refusal(outcome: &Outcome) -> Option<&Refusal> {
-    match outcome {
-        Outcome::Rotated(_) => None,
-        Outcome::Rejected(refusal)
-        | Outcome::AppBroken(refusal)
-        | Outcome::Busy(refusal)
-        | Outcome::Transient(refusal)
-        | Outcome::Ambiguous(refusal) => Some(refusal),
-    }
-}
-
-fn ms(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

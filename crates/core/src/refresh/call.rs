@@ -1,0 +1,77 @@
+//! Calls to token endpoints: one exchange, a code's redemption, a revocation.
+
+use std::time::Duration;
+
+use secrecy::SecretString;
+use tracing::warn;
+
+use super::Engine;
+use crate::{
+    exchange::{self, Grant, Outcome},
+    ports::{HttpFailure, OAuthApp},
+    provider::{OAuth2, Provider},
+};
+
+/// A token endpoint's answer longer than this is not one.
+const LONGEST_ANSWER_BYTES: usize = 256 * 1024;
+impl Engine {
+    /// Sends one token request and reads its answer.
+    pub(crate) async fn call(
+        &self,
+        provider: &dyn Provider,
+        facts: &OAuth2,
+        app: &OAuthApp,
+        secret: Option<&SecretString>,
+        grant: &Grant<'_>,
+        timeout: Duration,
+    ) -> Outcome {
+        let request = exchange::token_request(facts, app, secret, grant, timeout);
+        let answer = async {
+            let response = self.ports.http.send(request).await?;
+            let (status, headers) = (response.status, response.headers.clone());
+            let body = response.bytes(LONGEST_ANSWER_BYTES).await?;
+            Ok((status, headers, body))
+        };
+        let answered = tokio::select! {
+            answered = answer => answered,
+            () = self.ports.clock.sleep(timeout) => {
+                Err(HttpFailure::after_send("the token endpoint did not answer in time"))
+            }
+        };
+        match answered {
+            Ok((status, headers, body)) => {
+                exchange::read(facts, Some(provider), status, &headers, &body, self.ports.clock.now())
+            }
+            Err(failure) => exchange::failed(&failure),
+        }
+    }
+
+    /// Exchanges the code of a consent, with both of the app's secrets if the first one is refused.
+    pub async fn redeem(&self, provider: &dyn Provider, facts: &OAuth2, app: &OAuthApp, grant: &Grant<'_>) -> Outcome {
+        let timeout = self.settings.exchange_timeout;
+        let outcome = self.call(provider, facts, app, app.client_secret.as_ref(), grant, timeout).await;
+        match (&outcome, &app.next_client_secret) {
+            (Outcome::AppBroken(_), Some(next)) => self.call(provider, facts, app, Some(next), grant, timeout).await,
+            _ => outcome,
+        }
+    }
+
+    /// Gives a token back, as far as the provider lets us; a failure is only logged.
+    pub async fn revoke(&self, facts: &OAuth2, app: &OAuthApp, token: &SecretString) -> bool {
+        let Some(request) = exchange::revoke(facts, app, token, Duration::from_secs(5)) else {
+            return false;
+        };
+        match self.ports.http.send(request).await {
+            // A token that is unknown by now is as good as revoked.
+            Ok(response) if response.status.is_success() || response.status.as_u16() == 401 => true,
+            Ok(response) => {
+                warn!(status = response.status.as_u16(), "the provider did not revoke a token");
+                false
+            }
+            Err(failure) => {
+                warn!(error = %failure, "could not revoke a token");
+                false
+            }
+        }
+    }
+}

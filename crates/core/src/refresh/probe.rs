@@ -1,0 +1,92 @@
+//! Test connection: what the provider says about the current credential, and what follows from it.
+
+use std::{sync::Arc, time::Duration};
+
+use chrono::{DateTime, Utc};
+
+use super::{AuthError, Engine, Need};
+use crate::{
+    api_client::{ApiClient, RateRoom},
+    credential::Snapshot,
+    error::{Error, ErrorKind},
+    health::{Event, Health},
+    id::ConnectorId,
+    ports::Trigger,
+    provider::Identity,
+};
+
+/// What a test found.
+#[derive(Debug)]
+pub struct TestReport {
+    /// The connector after the test.
+    pub snapshot: Arc<Snapshot>,
+    /// Who the credential speaks for, or why that is not known.
+    pub identity: Result<Identity, Error>,
+    /// How long the provider's answer took.
+    pub latency: Duration,
+    /// When it was asked.
+    pub checked_at: DateTime<Utc>,
+    /// What is left of the rate limit.
+    pub rate_room: Option<RateRoom>,
+}
+
+impl Engine {
+    /// Tests the connector: refreshes first when the token is stale (a stale token is no verdict), makes the
+    /// provider's who-am-I call, and feeds the state machine with what it learned: a connector in `auth_failed` that
+    /// the provider takes again is `connected` afterwards.
+    pub async fn test(self: &Arc<Self>, connector: &ConnectorId) -> Result<TestReport, AuthError> {
+        let checked_at = self.now();
+        let before = self.known(connector).await?;
+        let (identity, latency, rate_room) = match self.fresh(connector, &Need::Revived, Trigger::Test).await {
+            Ok(snapshot) => self.who_am_i(&snapshot).await?,
+            Err(error @ (AuthError::NotFound | AuthError::Pending | AuthError::Disconnected)) => return Err(error),
+            Err(error) => {
+                let kind = match &error {
+                    AuthError::AuthFailed { .. } => ErrorKind::AuthFailed,
+                    _ => ErrorKind::Unavailable,
+                };
+                (Err(self.failure(&before, kind, error)), Duration::ZERO, None)
+            }
+        };
+        Ok(TestReport { snapshot: self.known(connector).await?, identity, latency, checked_at, rate_room })
+    }
+
+    async fn who_am_i(
+        self: &Arc<Self>,
+        snapshot: &Arc<Snapshot>,
+    ) -> Result<(Result<Identity, Error>, Duration, Option<RateRoom>), AuthError> {
+        // While it is connected, a 401 goes the usual way: fallback, and the verdict if it is one.
+        let api = match snapshot.health {
+            Health::AuthFailed => ApiClient::fixed(self, snapshot),
+            _ => ApiClient::new(self, snapshot),
+        };
+        let Some(api) = api else {
+            return Err(AuthError::Unavailable {
+                class: crate::credential::Trouble::Ours,
+                detail: format!("this instance has no adapter for {}", snapshot.provider),
+                retry_after: Duration::from_mins(1),
+            });
+        };
+        let started = self.ports.clock.uptime();
+        let identity = api.identity().await;
+        let latency = self.ports.clock.uptime().saturating_sub(started);
+        if identity.is_ok() && snapshot.health == Health::AuthFailed {
+            let version = snapshot.credential.version;
+            let healed = self.ports.store.heal(&snapshot.connector, version, Event::TestPassed, self.now()).await;
+            healed.map_err(|error| super::engine::ours(&error))?;
+            self.forget(&snapshot.connector);
+        }
+        Ok((identity, latency, api.rate_room()))
+    }
+
+    fn failure(&self, snapshot: &Snapshot, kind: ErrorKind, error: AuthError) -> Error {
+        Error {
+            kind,
+            retry: crate::error::Retry::Never,
+            provider: self.providers.find(&snapshot.provider).map_or("provider", |provider| provider.about().id),
+            operation: "test",
+            message: error.to_string(),
+            source: Some(Box::new(error)),
+        }
+    }
+}

@@ -1,0 +1,469 @@
+//! Credential store, leases and signals in memory, shared by any number of replicas, each with faults of its own.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{Arc, Mutex, MutexGuard},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use secrecy::SecretString;
+use tokio::sync::{Notify, broadcast};
+
+use crate::{
+    credential::{Backoff, Credential, Degraded, Secret, Snapshot, TokenSet, Version},
+    health::{Effect, Event, Health},
+    id::{ConnectorId, CredentialId, ExchangeId, OrgId},
+    ports::{
+        Acquired, Begun, Changed, Clock, Close, CredentialStore, Exchange, Failure, Lease, LeaseStore, OpenExchange,
+        Rotation, Signal, Signals, StoreError, Stored,
+    },
+    refresh::{OutcomeKind, Settings, timing},
+};
+
+/// The operations that can be made to fail or to stall.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "named after the ports' methods")]
+pub enum Op {
+    Load,
+    Acquire,
+    Release,
+    Begin,
+    StoreRotation,
+    Close,
+    Fail,
+}
+
+/// What the next call of an operation meets.
+#[derive(Clone)]
+pub enum Fault {
+    /// It fails.
+    Error,
+    /// It is held at its start until the notify fires; the first notify says that it has arrived.
+    Hold(Arc<Notify>, Arc<Notify>),
+    /// It panics.
+    Panic,
+}
+
+struct Row {
+    exchange: Exchange,
+    closed: Option<(OutcomeKind, u32)>,
+}
+
+#[derive(Default)]
+struct State {
+    connectors: HashMap<ConnectorId, Snapshot>,
+    leases: HashMap<CredentialId, (String, i64, Duration)>,
+    rows: Vec<Row>,
+    effects: Vec<(ConnectorId, i64, Effect)>,
+    dead: Vec<String>,
+}
+
+/// What all replicas share: the database.
+pub struct MemoryStore {
+    clock: Arc<dyn Clock>,
+    state: Mutex<State>,
+    signals: broadcast::Sender<Signal>,
+}
+
+impl MemoryStore {
+    /// Empty.
+    pub fn new(clock: Arc<dyn Clock>) -> Arc<Self> {
+        Arc::new(Self { clock, state: Mutex::default(), signals: broadcast::channel(1024).0 })
+    }
+
+    /// One replica's view.
+    pub fn replica(self: &Arc<Self>) -> Arc<Replica> {
+        Arc::new(Replica { shared: Arc::clone(self), faults: Mutex::default(), deaf: Mutex::new(false) })
+    }
+
+    /// A connected connector with this pair, valid for `life` from now.
+    pub fn connect(&self, name: &str, pair: &(String, String), life: Duration) -> ConnectorId {
+        let now = self.clock.now();
+        let id = ConnectorId::from(name);
+        let credential = CredentialId::from(name);
+        let tokens = self.tokens(pair, life);
+        let snapshot = Snapshot {
+            connector: id.clone(),
+            org: OrgId::from("org"),
+            provider: "fake".to_owned(),
+            account: "acme".to_owned(),
+            name: name.to_owned(),
+            health: Health::Connected,
+            health_reason: None,
+            health_detail: None,
+            health_since: now,
+            epoch: 1,
+            credential: Credential {
+                due_at: timing::due_at(&tokens, &credential, &Settings::default()),
+                id: credential,
+                version: Version(1),
+                secret: Secret::Tokens(tokens),
+                rotated_at: Some(now),
+                backoff: Backoff::default(),
+                degraded: None,
+                answer_lost: false,
+            },
+        };
+        self.state().connectors.insert(id.clone(), snapshot);
+        id
+    }
+
+    /// A person's new grant: version and epoch grow, health is connected.
+    pub fn reconnect(&self, connector: &ConnectorId, pair: &(String, String), life: Duration) {
+        let tokens = self.tokens(pair, life);
+        self.change(connector, |snapshot| {
+            snapshot.credential.version = snapshot.credential.version.next();
+            snapshot.credential.secret = Secret::Tokens(tokens);
+            snapshot.credential.backoff = Backoff::default();
+            snapshot.credential.answer_lost = false;
+            snapshot.credential.degraded = None;
+            snapshot.health = Health::Connected;
+            snapshot.epoch += 1;
+        });
+    }
+
+    /// An admin takes it off.
+    pub fn disconnect(&self, connector: &ConnectorId) {
+        self.change(connector, |snapshot| {
+            snapshot.credential.secret = Secret::Absent;
+            snapshot.health = Health::Disconnected;
+            snapshot.epoch += 1;
+        });
+    }
+
+    /// Changes a row as another writer would, and signals it.
+    pub fn change(&self, connector: &ConnectorId, change: impl FnOnce(&mut Snapshot)) {
+        change(self.state().connectors.get_mut(connector).expect("the connector exists"));
+        self.signal(connector);
+    }
+
+    /// The row as committed.
+    pub fn row(&self, connector: &ConnectorId) -> Snapshot {
+        self.state().connectors[connector].clone()
+    }
+
+    /// The outbox: connector, epoch, effect.
+    pub fn effects(&self) -> Vec<(ConnectorId, i64, Effect)> {
+        self.state().effects.clone()
+    }
+
+    /// The journal's outcomes, oldest first; `None`: open.
+    pub fn journal(&self) -> Vec<Option<(OutcomeKind, u32)>> {
+        self.state().rows.iter().map(|row| row.closed).collect()
+    }
+
+    /// Whether the lease of this credential is held by anybody.
+    pub fn leased(&self, credential: &CredentialId) -> bool {
+        self.state().leases.get(credential).is_some_and(|(_, _, end)| *end > self.clock.uptime())
+    }
+
+    /// This holder gives no sign of life any more.
+    pub fn bury(&self, holder: &str) {
+        self.state().dead.push(holder.to_owned());
+    }
+
+    fn tokens(&self, pair: &(String, String), life: Duration) -> TokenSet {
+        let now = self.clock.now();
+        TokenSet {
+            access_token: SecretString::from(pair.0.clone()),
+            refresh_token: Some(SecretString::from(pair.1.clone())),
+            obtained_at: now,
+            expires_at: Some(now + life),
+            expires_assumed: false,
+            refresh_expires_at: None,
+            scopes: vec!["read".to_owned()],
+            base_url: None,
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no panic happens while it is held")
+    }
+
+    fn signal(&self, connector: &ConnectorId) {
+        // Without a receiver there is nobody to tell.
+        let _unheard = self.signals.send(Signal::Connector(connector.clone()));
+    }
+}
+
+/// One replica's ports on the shared store.
+pub struct Replica {
+    shared: Arc<MemoryStore>,
+    faults: Mutex<HashMap<Op, VecDeque<Fault>>>,
+    deaf: Mutex<bool>,
+}
+
+impl Replica {
+    /// The next calls of `op` meet these.
+    pub fn fault(&self, op: Op, faults: impl IntoIterator<Item = Fault>) {
+        self.faults.lock().expect("no panic happens while it is held").entry(op).or_default().extend(faults);
+    }
+
+    /// The next call of `op` is held. Answers (it has arrived, let it go).
+    pub fn hold(&self, op: Op) -> (Arc<Notify>, Arc<Notify>) {
+        let pair = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+        self.fault(op, [Fault::Hold(Arc::clone(&pair.0), Arc::clone(&pair.1))]);
+        pair
+    }
+
+    /// Its signals are not known to arrive any more, or are again.
+    pub fn set_deaf(&self, deaf: bool) {
+        *self.deaf.lock().expect("no panic happens while it is held") = deaf;
+    }
+
+    async fn meet(&self, op: Op) -> Result<(), StoreError> {
+        let fault =
+            self.faults.lock().expect("no panic happens while it is held").get_mut(&op).and_then(VecDeque::pop_front);
+        match fault {
+            None => Ok(()),
+            Some(Fault::Error) => Err(StoreError::new(format!("{op:?} failed"))),
+            Some(Fault::Panic) => panic!("{op:?} was told to panic"),
+            Some(Fault::Hold(arrived, go)) => {
+                arrived.notify_one();
+                go.notified().await;
+                Ok(())
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl LeaseStore for Replica {
+    async fn acquire(&self, credential: &CredentialId, holder: &str, ttl: Duration) -> Result<Acquired, StoreError> {
+        self.meet(Op::Acquire).await?;
+        let now = self.shared.clock.uptime();
+        let mut state = self.shared.state();
+        let lease = state.leases.entry(credential.clone()).or_insert((String::new(), 0, Duration::ZERO));
+        if lease.2 > now {
+            return Ok(Acquired::Held { remaining: lease.2.saturating_sub(now) });
+        }
+        *lease = (holder.to_owned(), lease.1 + 1, now + ttl);
+        Ok(Acquired::Yes(to_lease(credential, lease)))
+    }
+
+    async fn renew(&self, lease: &Lease, ttl: Duration) -> Result<Option<Lease>, StoreError> {
+        let now = self.shared.clock.uptime();
+        let mut state = self.shared.state();
+        let held = state.leases.get_mut(&lease.credential);
+        Ok(held.filter(|held| held.0 == lease.holder && held.1 == lease.fencing_token && held.2 > now).map(|held| {
+            held.2 = now + ttl;
+            to_lease(&lease.credential, held)
+        }))
+    }
+
+    async fn release(&self, lease: &Lease) -> Result<(), StoreError> {
+        self.meet(Op::Release).await?;
+        let mut state = self.shared.state();
+        if let Some(held) = state.leases.get_mut(&lease.credential)
+            && held.0 == lease.holder
+            && held.1 == lease.fencing_token
+        {
+            held.2 = Duration::ZERO;
+        }
+        Ok(())
+    }
+}
+
+fn to_lease(credential: &CredentialId, lease: &(String, i64, Duration)) -> Lease {
+    Lease {
+        credential: credential.clone(),
+        holder: lease.0.clone(),
+        fencing_token: lease.1,
+        expires_at_ms: i64::try_from(lease.2.as_millis()).expect("tests are short"),
+    }
+}
+
+#[async_trait]
+impl CredentialStore for Replica {
+    async fn load(&self, connector: &ConnectorId) -> Result<Option<Snapshot>, StoreError> {
+        self.meet(Op::Load).await?;
+        Ok(self.shared.state().connectors.get(connector).cloned())
+    }
+
+    async fn begin(&self, exchange: &Exchange) -> Result<Begun, StoreError> {
+        self.meet(Op::Begin).await?;
+        let now = self.shared.clock.uptime();
+        let mut state = self.shared.state();
+        let open = state.rows.iter().find(|row| row.closed.is_none() && row.exchange.credential == exchange.credential);
+        if let Some(row) = open {
+            let lease = &row.exchange.lease;
+            let end = Duration::from_millis(u64::try_from(lease.expires_at_ms).expect("it is positive"));
+            return Ok(Begun::Other(OpenExchange {
+                id: row.exchange.id.clone(),
+                holder: lease.holder.clone(),
+                holder_alive: !state.dead.contains(&lease.holder),
+                lease_over_for: now.saturating_sub(end),
+            }));
+        }
+        let row = &state.connectors[&exchange.connector];
+        if row.credential.version != exchange.version || matches!(row.health, Health::Pending | Health::Disconnected) {
+            return Ok(Begun::Moved);
+        }
+        state.rows.push(Row { exchange: exchange.clone(), closed: None });
+        Ok(Begun::Yes)
+    }
+
+    async fn extend(&self, exchange: &ExchangeId, lease: &Lease) -> Result<(), StoreError> {
+        if let Some(row) = self.shared.state().rows.iter_mut().find(|row| row.exchange.id == *exchange) {
+            row.exchange.lease = lease.clone();
+        }
+        Ok(())
+    }
+
+    async fn store_rotation(&self, exchange: &Exchange, rotation: &Rotation) -> Result<Stored, StoreError> {
+        self.meet(Op::StoreRotation).await?;
+        let stored = {
+            let mut state = self.shared.state();
+            let stored = match state.connectors.get_mut(&exchange.connector) {
+                None => Stored::Gone,
+                Some(row) if row.health == Health::Disconnected => Stored::Gone,
+                Some(row) if row.credential.version != exchange.version => Stored::Superseded,
+                Some(row) => {
+                    row.credential.version = exchange.version.next();
+                    row.credential.secret = Secret::Tokens(rotation.tokens.clone());
+                    row.credential.rotated_at = Some(rotation.at);
+                    row.credential.due_at = rotation.due_at;
+                    row.credential.backoff = Backoff::default();
+                    row.credential.degraded = None;
+                    row.credential.answer_lost = false;
+                    Stored::Yes(Box::new(row.clone()))
+                }
+            };
+            let outcome = match &stored {
+                Stored::Yes(_) => OutcomeKind::Rotated,
+                Stored::Superseded => OutcomeKind::Superseded,
+                Stored::Gone => OutcomeKind::Discarded,
+            };
+            settle(&mut state, exchange, outcome, rotation.sends);
+            stored
+        };
+        self.shared.signal(&exchange.connector);
+        Ok(stored)
+    }
+
+    async fn close(&self, exchange: &Exchange, close: &Close) -> Result<(), StoreError> {
+        self.meet(Op::Close).await?;
+        close_row(&mut self.shared.state(), exchange, close);
+        self.shared.signal(&exchange.connector);
+        Ok(())
+    }
+
+    async fn close_orphan(&self, open: &ExchangeId, _at: DateTime<Utc>) -> Result<Changed, StoreError> {
+        let connector = {
+            let mut state = self.shared.state();
+            let Some(row) = state.rows.iter_mut().find(|row| row.exchange.id == *open && row.closed.is_none()) else {
+                return Ok(Changed::No);
+            };
+            row.closed = Some((OutcomeKind::OwnerLost, 0));
+            let (connector, version) = (row.exchange.connector.clone(), row.exchange.version);
+            let row = state.connectors.get_mut(&connector).expect("connectors are not deleted");
+            if row.credential.version == version {
+                row.credential.answer_lost = true;
+            }
+            connector
+        };
+        self.shared.signal(&connector);
+        Ok(Changed::Yes)
+    }
+
+    async fn fail(
+        &self,
+        credential: &CredentialId,
+        failure: &Failure,
+        exchange: Option<(&Exchange, &Close)>,
+    ) -> Result<Changed, StoreError> {
+        self.meet(Op::Fail).await?;
+        let mut changed = Vec::new();
+        {
+            let mut state = self.shared.state();
+            if let Some((exchange, close)) = exchange {
+                close_row(&mut state, exchange, close);
+            }
+            let State { connectors, effects, .. } = &mut *state;
+            for row in connectors.values_mut().filter(|row| row.credential.id == *credential) {
+                if row.credential.version == failure.version && turn(row, Event::Refused, failure.at, effects) {
+                    row.health_reason = Some(failure.reason);
+                    row.health_detail.clone_from(&failure.detail);
+                    changed.push(row.connector.clone());
+                }
+            }
+        }
+        for connector in &changed {
+            self.shared.signal(connector);
+        }
+        Ok(if changed.is_empty() { Changed::No } else { Changed::Yes })
+    }
+
+    async fn heal(
+        &self,
+        connector: &ConnectorId,
+        version: Version,
+        event: Event,
+        at: DateTime<Utc>,
+    ) -> Result<Changed, StoreError> {
+        let healed = {
+            let mut state = self.shared.state();
+            let State { connectors, effects, .. } = &mut *state;
+            let row = connectors.get_mut(connector).expect("the connector exists");
+            row.credential.version == version && turn(row, event, at, effects)
+        };
+        self.shared.signal(connector);
+        Ok(if healed { Changed::Yes } else { Changed::No })
+    }
+
+    async fn due(&self, now: DateTime<Utc>, limit: u64) -> Result<Vec<ConnectorId>, StoreError> {
+        let state = self.shared.state();
+        let due = |row: &&Snapshot| {
+            row.health == Health::Connected
+                && row.credential.due_at.is_some_and(|due| due <= now)
+                && row.credential.backoff.retry_at.is_none_or(|at| at <= now)
+        };
+        let mut rows: Vec<_> = state.connectors.values().filter(due).collect();
+        rows.sort_by_key(|row| row.credential.due_at);
+        let limit = usize::try_from(limit).expect("a limit is small");
+        Ok(rows.into_iter().take(limit).map(|row| row.connector.clone()).collect())
+    }
+}
+
+fn turn(row: &mut Snapshot, event: Event, at: DateTime<Utc>, outbox: &mut Vec<(ConnectorId, i64, Effect)>) -> bool {
+    let (health, effects) = row.health.next(event);
+    if health == row.health {
+        return false;
+    }
+    row.health = health;
+    row.health_reason = None;
+    row.health_since = at;
+    row.epoch += 1;
+    outbox.extend(effects.iter().map(|effect| (row.connector.clone(), row.epoch, *effect)));
+    true
+}
+
+fn settle(state: &mut State, exchange: &Exchange, outcome: OutcomeKind, sends: u32) {
+    if let Some(row) = state.rows.iter_mut().find(|row| row.exchange.id == exchange.id) {
+        row.closed = Some((outcome, sends));
+    }
+}
+
+fn close_row(state: &mut State, exchange: &Exchange, close: &Close) {
+    settle(state, exchange, close.outcome, close.sends);
+    let Some(row) = state.connectors.get_mut(&exchange.connector) else { return };
+    let credential = &mut row.credential;
+    if let Some(marks) = close.marks.as_ref().filter(|_| credential.version == exchange.version) {
+        let since = credential.degraded.filter(|mark| mark.class == marks.trouble).map_or(close.at, |mark| mark.since);
+        credential.degraded = Some(Degraded { class: marks.trouble, since });
+        credential.backoff = Backoff { retry_at: Some(marks.retry_at), failures: marks.failures };
+        credential.answer_lost = marks.answer_lost;
+    }
+}
+
+impl Signals for Replica {
+    fn subscribe(&self) -> broadcast::Receiver<Signal> {
+        self.shared.signals.subscribe()
+    }
+
+    fn alive(&self) -> bool {
+        !*self.deaf.lock().expect("no panic happens while it is held")
+    }
+}

@@ -1,0 +1,309 @@
+//! AP: tokens as callers use them, and the API client.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use futures::stream;
+use holdfast_core::{
+    ApiClient, AuthError, ConnectorId, Engine, ErrorKind, Health, Need, Retry,
+    credential::{Fingerprint, Reason},
+    ports::{Body, Clock, Trigger},
+    testkit::Script,
+};
+use http::{Method, StatusCode};
+use secrecy::SecretString;
+use serde_json::json;
+
+use crate::{HOUR, Rig, ask, token};
+
+async fn client(engine: &Arc<Engine>, connector: &ConnectorId) -> ApiClient {
+    let snapshot = engine.snapshot(connector).await.unwrap().unwrap();
+    ApiClient::new(engine, &snapshot).unwrap()
+}
+
+fn live() -> (Rig, Arc<Engine>, ConnectorId) {
+    let rig = Rig::new();
+    let engine = rig.replica("a").0;
+    let connector = rig.store.connect("con", &rig.endpoint.grant(), HOUR);
+    (rig, engine, connector)
+}
+
+/// AP-01
+#[tokio::test(start_paused = true)]
+async fn a_body_that_can_be_sent_once_renews_the_token_and_asks_to_send_again() {
+    let (rig, engine, connector) = live();
+    rig.endpoint.expire_access();
+    let api = client(&engine, &connector).await;
+    let upload = || Body::Once(Box::pin(stream::iter([Ok(Bytes::from_static(b"half a file"))])));
+
+    let result = api.request(Method::POST, "uploads").operation("upload").body(upload()).raw().await;
+
+    let Err(error) = result else { panic!("the 401 is not handed over as an answer") };
+    assert_eq!(error.kind, ErrorKind::Unavailable);
+    assert!(error.message.contains("send the request again"), "{error}");
+    assert_eq!(rig.endpoint.calls(), ["AT1"], "the body was sent once");
+    let again = api.request(Method::POST, "uploads").operation("upload").body(upload()).raw().await.unwrap();
+    assert_eq!(again.status, StatusCode::OK);
+    assert_eq!(rig.endpoint.posts().len(), 1);
+}
+
+/// AP-02
+#[tokio::test(start_paused = true)]
+async fn a_redirect_is_an_answer_and_a_foreign_link_is_not_followed() {
+    let (rig, engine, connector) = live();
+    let api = client(&engine, &connector).await;
+    for (status, target) in [
+        (302, "https://evil.example/x"),
+        (307, "http://acme.fake.test/me"),
+        (302, "https://other.fake.test/me"),
+        (301, "http://169.254.169.254/"),
+    ] {
+        rig.endpoint.script_api([Script::Answer {
+            status,
+            headers: vec![("location", target.to_owned())],
+            body: String::new(),
+        }]);
+        let before = rig.endpoint.calls().len();
+        let answer = api.get("me").operation("me").raw().await.unwrap();
+        assert_eq!(answer.status.as_u16(), status);
+        assert_eq!(rig.endpoint.calls().len(), before + 1, "{target} was called");
+        assert!(api.follow("next", target).is_err(), "{target} was followed");
+    }
+    assert!(api.follow("next", "https://acme.fake.test/me?page=2").is_ok());
+}
+
+/// AP-03
+#[tokio::test(start_paused = true)]
+async fn a_path_that_leaves_its_base_is_refused_before_anything_is_sent() {
+    let (rig, engine, connector) = live();
+    let api = client(&engine, &connector).await;
+    for path in
+        ["../users", "tickets/%2e%2e/users", "tickets/..%2fusers", "tickets/..;/users", "tickets/%252e%252e/users"]
+    {
+        let Err(error) = api.get(path).within("tickets").operation("get").raw().await else {
+            panic!("{path} was sent")
+        };
+        assert_eq!(error.kind, ErrorKind::Invalid);
+    }
+    assert!(rig.endpoint.calls().is_empty());
+}
+
+/// AP-04
+#[tokio::test(start_paused = true)]
+async fn refused_credentials_fail_fast_and_then_without_any_network_call() {
+    let (rig, engine, connector) = live();
+    rig.endpoint.revoke();
+    let api = client(&engine, &connector).await;
+    let error = api.get("me").operation("me").send().await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::AuthFailed);
+    assert_eq!(rig.endpoint.calls().len(), 1);
+    let spent = rig.endpoint.posts().len();
+    assert!(spent <= 2, "one refresh with its one confirmation");
+
+    for _ in 0..10 {
+        let error = api.get("me").operation("me").send().await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::AuthFailed);
+    }
+
+    assert_eq!((rig.endpoint.calls().len(), rig.endpoint.posts().len()), (1, spent));
+}
+
+/// AP-07
+#[tokio::test(start_paused = true)]
+async fn no_token_is_handed_out_that_dies_on_the_way() {
+    let (rig, engine, connector) = live();
+    rig.pass(HOUR - Duration::from_secs(20)).await;
+    let snapshot = ask(&engine, &connector).await.unwrap();
+    assert_eq!(token(&snapshot), "AT2");
+
+    // Shorter-lived than asked for: the longest possible, with its true expiry.
+    rig.endpoint.set_life(40);
+    rig.pass(HOUR).await;
+    let snapshot = ask(&engine, &connector).await.unwrap();
+    let tokens = snapshot.credential.secret.tokens().unwrap();
+    assert_eq!((tokens.expires_at.unwrap() - engine.now()).num_seconds(), 40);
+    assert_eq!(rig.endpoint.posts().len(), 2);
+    ask(&engine, &connector).await.unwrap();
+    assert_eq!(rig.endpoint.posts().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ten_calls_with_a_dead_token_make_one_refresh_and_all_succeed() {
+    let (rig, engine, connector) = live();
+    rig.endpoint.expire_access();
+    let api = client(&engine, &connector).await;
+
+    let calls = (0..10).map(|_| {
+        let api = api.clone();
+        tokio::spawn(async move { api.get("me").operation("me").send().await.map(|_| ()) })
+    });
+
+    for call in futures::future::join_all(calls).await {
+        call.unwrap().unwrap();
+    }
+    assert_eq!(rig.endpoint.posts().len(), 1);
+}
+
+/// HL-02
+#[tokio::test(start_paused = true)]
+async fn a_401_that_means_not_allowed_costs_one_refresh_and_is_passed_on() {
+    let (rig, engine, connector) = live();
+    let api = client(&engine, &connector).await;
+    let not_allowed = Script::json(401, &json!({"error": "not for you"}));
+    for _ in 0..20 {
+        // The forbidden call, its retry; the test call in between is answered truly.
+        rig.endpoint.script_api([not_allowed.clone()]);
+        if rig.endpoint.posts().is_empty() {
+            rig.endpoint.script_api([not_allowed.clone()]);
+        }
+        let answer = api.get("secret").operation("get").raw().await.unwrap();
+        assert_eq!(answer.status, StatusCode::UNAUTHORIZED);
+        assert!(api.get("me").operation("me").send().await.is_ok());
+    }
+
+    assert_eq!(rig.endpoint.posts().len(), 1);
+    assert_eq!(rig.store.row(&connector).health, Health::Connected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fresh_token_that_the_test_call_refuses_too_fails_the_connector() {
+    let (rig, engine, connector) = live();
+    rig.endpoint.script_api(vec![Script::json(401, &json!({"error": "suspended"})); 10]);
+    let api = client(&engine, &connector).await;
+
+    let error = api.get("me").operation("me").raw().await.err().unwrap();
+
+    assert_eq!(error.kind, ErrorKind::AuthFailed);
+    let row = rig.store.row(&connector);
+    assert_eq!((row.health, row.health_reason), (Health::AuthFailed, Some(Reason::AccessRefused)));
+    assert_eq!(rig.endpoint.posts().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rate_limit_is_waited_for_as_told_and_no_longer_than_the_bound() {
+    let (rig, engine, connector) = live();
+    let api = client(&engine, &connector).await;
+    let busy = |secs: u32| Script::Answer {
+        status: 429,
+        headers: vec![
+            ("retry-after", secs.to_string()),
+            ("x-rate-limit", "700".to_owned()),
+            ("x-rate-limit-remaining", "0".to_owned()),
+        ],
+        body: "slow down".to_owned(),
+    };
+    rig.endpoint.script_api([busy(3)]);
+    let before = rig.clock.uptime();
+    api.get("me").operation("me").send().await.unwrap();
+    assert_eq!((rig.clock.uptime() - before).as_secs(), 3);
+    assert_eq!(api.rate_room().map(|room| (room.limit, room.remaining)), Some((700, 0)));
+
+    rig.endpoint.script_api([busy(300)]);
+    let error = api.get("me").operation("me").send().await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Busy);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_without_a_refresh_token_works_to_its_end_and_then_needs_a_person() {
+    let (rig, engine, connector) = live();
+    rig.store.change(&connector, |row| {
+        if let holdfast_core::Secret::Tokens(tokens) = &mut row.credential.secret {
+            tokens.refresh_token = None;
+        }
+    });
+    rig.pass(HOUR - Duration::from_secs(10)).await;
+    assert_eq!(token(&ask(&engine, &connector).await.unwrap()), "AT1");
+    rig.pass(Duration::from_secs(20)).await;
+    rig.endpoint.expire_access();
+
+    let error = ask(&engine, &connector).await.unwrap_err();
+
+    assert!(matches!(error, AuthError::AuthFailed { reason: Reason::NotRefreshable, .. }), "{error:?}");
+    assert!(rig.endpoint.posts().is_empty());
+}
+
+/// ST-02
+#[tokio::test(start_paused = true)]
+async fn an_unreadable_credential_calls_no_provider_and_is_no_verdict() {
+    let (rig, engine, connector) = live();
+    rig.store.change(&connector, |row| row.credential.secret = holdfast_core::Secret::Unreadable);
+
+    for need in [Need::ValidFor(HOUR), Need::Ahead, Need::Not(Fingerprint::of(&SecretString::from("AT1")))] {
+        let error = engine.fresh(&connector, &need, Trigger::Caller).await.unwrap_err();
+        assert_eq!(error, AuthError::Unreadable);
+    }
+
+    assert!(rig.endpoint.posts().is_empty() && rig.endpoint.calls().is_empty());
+    assert_eq!(rig.store.row(&connector).health, Health::Connected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_retry_after_of_the_engine_reaches_the_api_caller() {
+    let (rig, engine, connector) = live();
+    rig.pass(HOUR).await;
+    rig.endpoint.script([Script::Answer {
+        status: 429,
+        headers: vec![("retry-after", "90".to_owned())],
+        body: String::new(),
+    }]);
+    let api = client(&engine, &connector).await;
+
+    let error = api.get("me").operation("me").send().await.unwrap_err();
+
+    let Retry::After(after) = error.retry else { panic!("{error:?}") };
+    assert_eq!(after.as_secs(), 90);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_test_refreshes_a_stale_token_before_it_judges() {
+    let (rig, engine, connector) = live();
+    rig.pass(HOUR * 2).await;
+    rig.endpoint.expire_access();
+
+    let report = engine.test(&connector).await.unwrap();
+
+    assert_eq!(report.identity.unwrap().user_id, "7");
+    assert_eq!(report.snapshot.health, Health::Connected);
+    assert_eq!(rig.endpoint.posts().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_test_brings_a_connector_back_that_the_provider_takes_again() {
+    let (rig, engine, connector) = live();
+    rig.store.change(&connector, |row| row.health = Health::AuthFailed);
+    rig.pass(HOUR * 2).await;
+    rig.endpoint.expire_access();
+
+    let report = engine.test(&connector).await.unwrap();
+
+    assert!(report.identity.is_ok());
+    assert_eq!(report.snapshot.health, Health::Connected);
+    assert_eq!(token(&ask(&engine, &connector).await.unwrap()), "AT2");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_test_of_a_revoked_connector_says_so_and_fails_it_once() {
+    let (rig, engine, connector) = live();
+    rig.endpoint.revoke();
+
+    for _ in 0..2 {
+        let report = engine.test(&connector).await.unwrap();
+        assert_eq!(report.identity.unwrap_err().kind, ErrorKind::AuthFailed);
+        assert_eq!(report.snapshot.health, Health::AuthFailed);
+    }
+
+    let mails =
+        rig.store.effects().into_iter().filter(|(_, _, effect)| *effect == holdfast_core::health::Effect::MailAdmins);
+    assert_eq!(mails.count(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_test_while_the_provider_is_down_is_no_verdict() {
+    let (rig, engine, connector) = live();
+    rig.endpoint.script_api([Script::Unreached]);
+
+    let report = engine.test(&connector).await.unwrap();
+
+    assert_eq!(report.identity.unwrap_err().kind, ErrorKind::Unavailable);
+    assert_eq!(report.snapshot.health, Health::Connected);
+}

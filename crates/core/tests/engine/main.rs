@@ -1,0 +1,95 @@
+//! The refresh engine on ports in memory, in paused time: every class of outcome, races, crashes and lost answers.
+
+#![expect(clippy::unwrap_used, reason = "a test's helpers may fail as the test does")]
+
+mod api;
+mod coordination;
+mod outcomes;
+
+use std::{sync::Arc, time::Duration};
+
+use holdfast_core::{
+    AuthError, ConnectorId, Engine, Need, Providers, Snapshot,
+    ports::{Clock, Trigger},
+    refresh::{Ports, Settings},
+    testkit::{Endpoint, FakeProvider, MemoryStore, NoMeter, OneApp, PausedClock, Replica, SeededRandom},
+};
+use secrecy::ExposeSecret;
+
+const HOUR: Duration = Duration::from_hours(1);
+
+/// Everything that replicas share.
+struct Rig {
+    clock: Arc<PausedClock>,
+    endpoint: Arc<Endpoint>,
+    store: Arc<MemoryStore>,
+    provider: Arc<FakeProvider>,
+    app: Arc<OneApp>,
+    settings: Settings,
+}
+
+impl Rig {
+    fn new() -> Self {
+        let clock = Arc::new(PausedClock::new());
+        Self {
+            endpoint: Endpoint::new(clock.clone()),
+            store: MemoryStore::new(clock.clone()),
+            provider: Arc::new(FakeProvider::new()),
+            app: Arc::new(OneApp::new()),
+            settings: Settings::default(),
+            clock,
+        }
+    }
+
+    /// A rig with one replica and one connector whose access token is over.
+    fn expired() -> (Self, Arc<Engine>, ConnectorId) {
+        let rig = Self::new();
+        let engine = rig.replica("a").0;
+        let connector = rig.expired_connector("con");
+        (rig, engine, connector)
+    }
+
+    fn expired_connector(&self, name: &str) -> ConnectorId {
+        self.store.connect(name, &self.endpoint.grant(), Duration::ZERO)
+    }
+
+    fn replica(&self, name: &str) -> (Arc<Engine>, Arc<Replica>) {
+        let replica = self.store.replica();
+        let ports = Ports {
+            clock: self.clock.clone(),
+            random: Arc::new(SeededRandom::new(name.bytes().map(u64::from).sum())),
+            http: self.endpoint.clone(),
+            store: replica.clone(),
+            leases: replica.clone(),
+            signals: replica.clone(),
+            apps: self.app.clone(),
+            meter: Arc::new(NoMeter),
+        };
+        let providers = Providers::new(vec![self.provider.clone()]);
+        (Engine::new(ports, self.settings, providers, name.to_owned()), replica)
+    }
+
+    async fn pass(&self, time: Duration) {
+        self.clock.sleep(time).await;
+    }
+
+    fn spent(&self) -> Vec<String> {
+        self.endpoint.posts().into_iter().map(|post| post.presented).collect()
+    }
+}
+
+fn minute() -> Need {
+    Need::ValidFor(Duration::from_mins(1))
+}
+
+async fn ask(engine: &Arc<Engine>, connector: &ConnectorId) -> Result<Arc<Snapshot>, AuthError> {
+    engine.fresh(connector, &minute(), Trigger::Caller).await
+}
+
+fn token(snapshot: &Snapshot) -> &str {
+    snapshot.credential.secret.bearer().expect("there is a token").expose_secret()
+}
+
+async fn ask_token(engine: &Arc<Engine>, connector: &ConnectorId) -> String {
+    token(&ask(engine, connector).await.expect("a token")).to_owned()
+}
