@@ -28,7 +28,7 @@ impl Base {
         let template = template.trim().trim_end_matches('/');
         let refused = |why: &str| {
             Err(Invalid::new(format!(
-                "{why} in {template:?}; expected an http or https address with {PLACEHOLDER} in it, for example \
+                "{why}; expected an http or https address with {PLACEHOLDER} in it, for example \
                  http://127.0.0.1:9000/zendesk/{PLACEHOLDER}"
             )))
         };
@@ -336,6 +336,7 @@ mod tests {
         ] {
             let refused = Base::substitute(template).expect_err(template);
             assert!(refused.message.contains("http://127.0.0.1:9000/zendesk/{account}"), "{template}: {refused}");
+            assert!(!refused.message.contains("secret"), "it may hold a password");
         }
     }
 }

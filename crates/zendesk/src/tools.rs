@@ -50,10 +50,10 @@ pub(crate) const ALL: &[Tool] = &[
 
 pub(crate) async fn call(api: &ApiClient, call: &ToolCall) -> Result<ToolOutput> {
     match call.tool.as_str() {
-        search::NAME => output(search::run(api, arguments(api, search::NAME, call)?).await?),
-        get::NAME => output(get::run(api, arguments(api, get::NAME, call)?).await?),
-        reply::NAME => output(reply::run(api, arguments(api, reply::NAME, call)?).await?),
-        update::NAME => output(update::run(api, arguments(api, update::NAME, call)?).await?),
+        search::NAME => Ok(output(search::run(api, arguments(api, search::NAME, call)?).await?)),
+        get::NAME => Ok(output(get::run(api, arguments(api, get::NAME, call)?).await?)),
+        reply::NAME => Ok(output(reply::run(api, arguments(api, reply::NAME, call)?).await?)),
+        update::NAME => Ok(output(update::run(api, arguments(api, update::NAME, call)?).await?)),
         _ => {
             let names: Vec<&str> = ALL.iter().map(|tool| tool.name).collect();
             let message = format!("there is no such tool; there are {}", names.join(", "));
@@ -62,8 +62,8 @@ pub(crate) async fn call(api: &ApiClient, call: &ToolCall) -> Result<ToolOutput>
     }
 }
 
-fn output(answer: impl Serialize) -> Result<ToolOutput> {
-    Ok(ToolOutput(serde_json::to_value(answer).expect("these types have string keys and no failing parts")))
+fn output(answer: impl Serialize) -> ToolOutput {
+    ToolOutput(serde_json::to_value(answer).expect("these types have string keys and no failing parts"))
 }
 
 fn arguments<T: DeserializeOwned>(api: &ApiClient, tool: &'static str, call: &ToolCall) -> Result<T> {
@@ -72,6 +72,10 @@ fn arguments<T: DeserializeOwned>(api: &ApiClient, tool: &'static str, call: &To
 
 /// The message names the argument, and what may stand there.
 fn parse<T: DeserializeOwned>(arguments: &serde_json::Value) -> Result<T, String> {
+    // Serde would take a list for the fields in their order.
+    if !arguments.is_object() {
+        return Err("expected an object of named arguments".to_owned());
+    }
     serde_path_to_error::deserialize(arguments).map_err(|error| {
         let place = error.path().to_string();
         let said = error.into_inner();
@@ -137,7 +141,7 @@ mod tests {
             (said(parse::<get::Arguments>(&json!({})).map(drop)), "missing field `ticket_id`"),
             (said(parse::<get::Arguments>(&json!({"ticket_id": 5})).map(drop)), "ticket_id: invalid type: integer"),
             (said(parse::<get::Arguments>(&json!({"ticket_id": "5", "x": 1})).map(drop)), "unknown field `x`"),
-            (said(parse::<get::Arguments>(&json!("5")).map(drop)), "expected struct"),
+            (said(parse::<get::Arguments>(&json!(["5"])).map(drop)), "expected an object of named arguments"),
             (said(parse::<reply::Arguments>(&json!({"ticket_id": "5", "body": "x"})).map(drop)), "`public`"),
             (
                 said(parse::<search::Arguments>(&json!({"status": ["open", "opened"]})).map(drop)),

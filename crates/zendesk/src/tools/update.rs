@@ -23,15 +23,31 @@ pub(super) struct Arguments {
     ticket_id: String,
     status: Option<Status>,
     priority: Option<Priority>,
-    /// `Some(None)`: nobody.
-    #[serde(default, deserialize_with = "given")]
-    assignee: Option<Option<String>>,
+    #[serde(default)]
+    assignee: Assignee,
     tags: Option<Vec<String>>,
     #[serde(default)]
     add_tags: Vec<String>,
     #[serde(default)]
     remove_tags: Vec<String>,
     if_updated_at: Option<DateTime<Utc>>,
+}
+
+#[derive(Debug, Default)]
+enum Assignee {
+    /// The field is absent.
+    #[default]
+    Keep,
+    /// It is null.
+    Nobody,
+    /// An id or an address.
+    Agent(String),
+}
+
+impl<'de> Deserialize<'de> for Assignee {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Option::deserialize(deserializer)?.map_or(Self::Nobody, Self::Agent))
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -100,10 +116,12 @@ impl Change {
             fields.insert("priority".to_owned(), json!(priority_word(priority)));
         }
         match &arguments.assignee {
-            None => {}
-            Some(None) => drop(fields.insert("assignee_id".to_owned(), Value::Null)),
-            Some(Some(who)) if who.contains('@') => drop(fields.insert("assignee_email".to_owned(), json!(who.trim()))),
-            Some(Some(who)) => {
+            Assignee::Keep => {}
+            Assignee::Nobody => drop(fields.insert("assignee_id".to_owned(), Value::Null)),
+            Assignee::Agent(who) if who.contains('@') => {
+                fields.insert("assignee_email".to_owned(), json!(who.trim()));
+            }
+            Assignee::Agent(who) => {
                 let id =
                     id("assignee", who).map_err(|said| format!("{said}, an e-mail address, or null for nobody"))?;
                 fields.insert("assignee_id".to_owned(), json!(id));
@@ -165,11 +183,6 @@ pub(super) fn tag(field: &str, text: &str) -> Result<String, String> {
         return Err(format!("{field}: expected tags without spaces, commas or quotes, like \"needs_refund\""));
     }
     Ok(text.to_lowercase())
-}
-
-/// Tells a given null from an absent field.
-fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<String>>, D::Error> {
-    Option::deserialize(deserializer).map(Some)
 }
 
 #[cfg(test)]
