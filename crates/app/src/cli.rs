@@ -1,8 +1,13 @@
 //! The command line. Data goes to stdout, everything else to stderr; exit codes are 0 (done), 1 (failed), 2 (used wrongly).
 
 mod args;
+mod ask;
+mod demo;
+mod doctor;
 mod master_key;
+mod migrate;
 mod output;
+mod serve;
 
 use std::process::ExitCode;
 
@@ -28,16 +33,28 @@ pub async fn run(args: Args) -> ExitCode {
     }
 }
 
-#[expect(clippy::unused_async, reason = "the commands that meet a database or a socket are asynchronous")]
 async fn dispatch(args: Args) -> anyhow::Result<ExitCode> {
     let output = Output::new(args.json);
-    if let Command::MasterKey(MasterKeyCommand::New) = args.command {
-        // Needs no configuration, which may still lack the very key.
-        return master_key::new(output);
+    match &args.command {
+        // Neither needs settings, which may still lack the very key; the demo has its own.
+        Command::MasterKey(MasterKeyCommand::New) => return master_key::new(output),
+        Command::Demo(demo) => return demo::run(demo).await,
+        _ => {}
     }
-    let config = Config::load(&sources(&args))?;
+    let loaded = Config::load(&sources(&args));
+    if matches!(args.command, Command::Doctor) {
+        return doctor::run(loaded, output).await;
+    }
+    let config = loaded?;
     logging::init(&config.log, args.command.usual_log_filter());
-    anyhow::bail!("this command is not in this build")
+    match args.command {
+        Command::Serve(_) => serve::run(config).await,
+        Command::Migrate(migrate) => migrate::run(&config, migrate.command, output).await,
+        Command::User(command) => ask::user(config, command, output).await,
+        Command::Key(command) => ask::key(config, command, output).await,
+        Command::Connector(command) => ask::connector(config, command, output).await,
+        Command::MasterKey(_) | Command::Demo(_) | Command::Doctor => unreachable!("handled above"),
+    }
 }
 
 /// The configuration's sources, with the settings among the flags.

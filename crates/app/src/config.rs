@@ -16,7 +16,7 @@ use url::{Host, Url};
 
 pub use error::ConfigError;
 pub use sections::{
-    Database, LockBackend, LockConfig, LogConfig, LogFormat, NetworkConfig, OAuthAppConfig, OperatorConfig,
+    ConnectConfig, Database, LockBackend, LockConfig, LogConfig, LogFormat, NetworkConfig, OAuthAppConfig, OperatorConfig,
     PrivateHost, ProviderConfig, RefreshConfig, ShutdownConfig,
 };
 pub use source::Sources;
@@ -52,6 +52,8 @@ pub struct Config {
     /// `[providers.PROVIDER]`
     #[serde(default)]
     pub providers: BTreeMap<String, ProviderConfig>,
+    /// `[connect]`
+    pub connect: ConnectConfig,
     /// `[network]`
     pub network: NetworkConfig,
     /// `[operator]`

@@ -79,9 +79,6 @@ pub struct DemoArgs {
     /// Folder for its data [default: ./holdfast-demo]
     #[arg(long, value_name = "PATH")]
     pub dir: Option<PathBuf>,
-    /// Forget what an earlier demo left in the folder
-    #[arg(long)]
-    pub fresh: bool,
 }
 
 /// `holdfast migrate`
@@ -234,7 +231,7 @@ mod tests {
         for line in [
             "holdfast serve",
             "holdfast serve --listen 127.0.0.1:8080 --no-migrate",
-            "holdfast demo --port 0 --no-browser --dir /tmp/demo --fresh",
+            "holdfast demo --port 0 --no-browser --dir /tmp/demo",
             "holdfast migrate",
             "holdfast migrate status --json",
             "holdfast doctor --config /etc/holdfast.toml",

@@ -40,6 +40,13 @@ impl Database {
         self.url.expose_secret().starts_with("sqlite:")
     }
 
+    /// The SQLite file; `None` on PostgreSQL.
+    pub fn sqlite_path(&self) -> Option<PathBuf> {
+        let rest = self.url.expose_secret().strip_prefix("sqlite:")?;
+        let path = rest.strip_prefix("//").unwrap_or(rest);
+        Some(PathBuf::from(path.split_once('?').map_or(path, |(path, _)| path)))
+    }
+
     /// The URL for people: without password and query.
     pub fn shown_url(&self) -> String {
         let Ok(mut url) = Url::parse(self.url.expose_secret()) else {
@@ -267,4 +274,24 @@ pub struct ShutdownConfig {
     /// How long a stopping service waits for what is under way.
     #[serde(rename = "drain_secs", deserialize_with = "parsed::secs")]
     pub drain: Duration,
+}
+
+/// `[connect]`
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ConnectConfig {
+    /// Where a connect link may send the browser in the end.
+    #[serde(deserialize_with = "origins")]
+    pub return_origins: Vec<Url>,
+}
+
+fn origins<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Url>, D::Error> {
+    let read = |text: String| {
+        let plain = |url: &Url| {
+            matches!(url.scheme(), "http" | "https") && url.path() == "/" && url.query().is_none() && url.fragment().is_none()
+        };
+        let wrong = || D::Error::custom(format!("\"{text}\" is not an origin, such as https://app.example.com"));
+        Url::parse(&text).ok().filter(plain).ok_or_else(wrong)
+    };
+    values::list(deserializer)?.into_iter().map(read).collect()
 }
