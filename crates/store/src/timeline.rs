@@ -5,7 +5,14 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use holdfast_core::{ConnectorId, OrgId, Version, ports::StoreError};
 
-use crate::{listing::Page, store::Store};
+use sea_orm::{ConnectionTrait, FromQueryResult};
+
+use crate::{
+    exchanges::whole_ms,
+    listing::{Page, page_limit},
+    sql::{self, micros, values},
+    store::Store,
+};
 
 /// Something that happened to a connector, beside exchanges, which the journal holds.
 #[derive(Clone, Debug)]
@@ -51,14 +58,41 @@ pub struct TimelineItem {
     pub version: Option<Version>,
 }
 
+#[derive(FromQueryResult)]
+struct Row {
+    id: String,
+    at: DateTime<Utc>,
+    kind: String,
+    outcome: Option<String>,
+    actor: Option<String>,
+    detail: Option<String>,
+    duration_ms: Option<i64>,
+    version: Option<i64>,
+}
+
+impl From<Row> for TimelineItem {
+    fn from(row: Row) -> Self {
+        Self {
+            id: row.id,
+            at: row.at,
+            kind: row.kind,
+            outcome: row.outcome,
+            actor: row.actor,
+            detail: row.detail,
+            duration: row.duration_ms.map(|ms| Duration::from_millis(ms.unsigned_abs())),
+            version: row.version.map(Version),
+        }
+    }
+}
+
 impl Store {
     /// Adds a line.
     pub async fn add_timeline(&self, entry: &Entry) -> Result<(), StoreError> {
-        let _ = entry;
-        todo!()
+        insert(self, self.db(), entry).await
     }
 
-    /// Exchanges and lines together, newest first; the cursor is stable while new ones come.
+    /// Exchanges and lines together, newest first. The cursor is stable while new ones come; one that was not made here
+    /// begins at the newest.
     pub async fn timeline(
         &self,
         org: &OrgId,
@@ -66,7 +100,51 @@ impl Store {
         cursor: Option<&str>,
         limit: u64,
     ) -> Result<Page<TimelineItem>, StoreError> {
-        let _ = (org, connector, cursor, limit);
-        todo!()
+        let mut values = values![org.as_str(), connector.as_str(), page_limit(limit)];
+        let after = match cursor.and_then(parse_cursor) {
+            Some((at, id)) => {
+                values.extend(values![at, id]);
+                "WHERE lines.\"at\" < $4 OR (lines.\"at\" = $4 AND lines.id < $5)"
+            }
+            None => "",
+        };
+        let sql = format!(
+            "SELECT id, \"at\", kind, outcome, actor, detail, duration_ms, version FROM ( \
+             SELECT e.id AS id, e.started_at AS \"at\", 'exchange' AS kind, e.outcome AS outcome, \
+             e.\"trigger\" AS actor, e.detail AS detail, \
+             CASE WHEN e.closed_at IS NULL THEN NULL ELSE e.duration_ms END AS duration_ms, e.version AS version \
+             FROM exchanges e WHERE e.org_id = $1 AND e.connector_id = $2 \
+             UNION ALL \
+             SELECT t.id, t.\"at\", t.kind, t.outcome, t.actor, t.detail, t.duration_ms, t.version \
+             FROM timeline t WHERE t.org_id = $1 AND t.connector_id = $2 \
+             ) AS lines {after} ORDER BY \"at\" DESC, id DESC LIMIT $3"
+        );
+        let rows: Vec<Row> = sql::all(self.db(), "read a timeline", sql, values).await?;
+        let items = rows.into_iter().map(TimelineItem::from).collect();
+        Ok(Page::cut(items, limit, |last: &TimelineItem| format!("{}_{}", last.at.timestamp_micros(), last.id)))
     }
+}
+
+/// Adds a line, in the transaction that it tells of.
+pub(crate) async fn insert(store: &Store, tx: &impl ConnectionTrait, entry: &Entry) -> Result<(), StoreError> {
+    let sql = "INSERT INTO timeline (id, org_id, connector_id, \"at\", kind, outcome, actor, detail, duration_ms, \
+               version) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
+    let values = values![
+        store.id("line"),
+        entry.org.as_str(),
+        entry.connector.as_str(),
+        micros(entry.at),
+        entry.kind.as_str(),
+        entry.outcome.clone(),
+        entry.actor.clone(),
+        entry.detail.clone(),
+        entry.duration.map(whole_ms),
+        entry.version.map(|version| version.0),
+    ];
+    sql::run(tx, "write the timeline", sql, values).await.map(|_| ())
+}
+
+fn parse_cursor(cursor: &str) -> Option<(DateTime<Utc>, &str)> {
+    let (at, id) = cursor.split_once('_')?;
+    Some((DateTime::from_timestamp_micros(at.parse().ok()?)?, id))
 }

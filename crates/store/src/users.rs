@@ -1,10 +1,13 @@
-//! Table `users`.
+//! Table `users`: people.
 
 use chrono::{DateTime, Utc};
 use holdfast_core::{OrgId, ports::StoreError};
-use secrecy::SecretString;
+use secrecy::{ExposeSecret, SecretString};
 
-use crate::store::Store;
+use crate::{
+    sql::{self, micros, values},
+    store::Store,
+};
 
 /// A person to be added.
 #[derive(Clone, Debug)]
@@ -31,7 +34,21 @@ pub struct EmailTaken;
 impl Store {
     /// Adds a person; answers their id.
     pub async fn create_user(&self, user: &NewUser) -> Result<Result<String, EmailTaken>, StoreError> {
-        let _ = user;
-        todo!()
+        let id = self.id("user");
+        let sql = "INSERT INTO users (id, org_id, email, role, operator, password_hash, created_at) \
+                   VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (org_id, email) DO NOTHING";
+        let values = values![
+            id.as_str(),
+            user.org.as_str(),
+            user.email.trim().to_lowercase(),
+            user.role.as_str(),
+            user.operator,
+            user.password_hash.as_ref().map(|hash| hash.expose_secret().to_owned()),
+            micros(user.at),
+        ];
+        Ok(match sql::run(self.db(), "add a person", sql, values).await? {
+            0 => Err(EmailTaken),
+            _ => Ok(id),
+        })
     }
 }
