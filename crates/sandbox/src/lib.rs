@@ -1,1 +1,37 @@
-//! Strict imitations of the providers.
+//! Strict imitations of the providers, for the demo, tests and benchmarks.
+//!
+//! Written from the providers' documentation and not from our adapters, so that the two can disagree. A sandbox is
+//! a real server on a real port: it spends codes and refresh tokens for good, kills what a rotation replaces, limits,
+//! pages, stalls and hangs up on demand. `/zendesk/{subdomain}/…` stands for `https://{subdomain}.zendesk.com/…`,
+//! `/control` for what no provider has: its clock, its ledger and its bad days.
+//!
+//! ```
+//! # async fn example() -> std::io::Result<()> {
+//! use holdfast_sandbox::Sandbox;
+//!
+//! let sandbox = Sandbox::builder().start().await?;
+//! let acme = sandbox.helpdesk("acme").expect("it exists at start");
+//! acme.trouble(|faults| faults.lose_next_answer = 1);
+//! assert_eq!(acme.counters().exchanges, 0);
+//! # Ok(()) }
+//! ```
+
+mod clock;
+mod control;
+mod counters;
+mod desk;
+mod faults;
+mod handle;
+mod http;
+mod ledger;
+mod options;
+mod server;
+mod zendesk;
+
+pub use counters::Counters;
+pub use faults::{Canned, Faults};
+pub use handle::{GrantRequest, Helpdesk, TokenAnswer};
+pub use ledger::{IssuedSet, Ledger, Presentation, PresentationOutcome, fingerprint, pkce_challenge};
+pub use options::{API_TOKEN, CLIENT_ID, CLIENT_SECRET, Options};
+pub use server::{Builder, Sandbox};
+pub use zendesk::consent::ConsentRefused;

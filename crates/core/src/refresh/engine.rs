@@ -8,7 +8,7 @@ use std::{
 
 use tokio::sync::{broadcast, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use tracing::warn;
+use tracing::{error, warn};
 
 use super::{
     AuthError, Need, Settings,
@@ -175,6 +175,32 @@ impl Engine {
         });
         futures::future::join_all(refreshes).await;
         Ok(count)
+    }
+
+    /// Work that a drain waits for and that no caller cuts off by going away.
+    pub fn spawn<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> tokio::task::JoinHandle<T> {
+        self.tasks.spawn(work)
+    }
+
+    /// Repeats a write until the database takes it: for what exists at a provider and nowhere else.
+    pub async fn insist<T, F>(&self, doing: &str, attempt: impl Fn() -> F) -> T
+    where
+        F: Future<Output = Result<T, StoreError>>,
+    {
+        let mut pause = Duration::from_millis(50);
+        loop {
+            match attempt().await {
+                Ok(done) => return done,
+                Err(error) => {
+                    error!(error = %chain(&error), "could not {doing}; trying again in {} ms", pause.as_millis());
+                    self.ports.clock.sleep(pause).await;
+                    pause = (pause * 2).min(Duration::from_secs(2));
+                }
+            }
+        }
     }
 
     /// Ends the listener and waits until no flight is under way: no exchange is cut off.

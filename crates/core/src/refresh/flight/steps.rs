@@ -12,12 +12,10 @@ use crate::{
     exchange::{self, Grant, Outcome, Refusal, TokenAnswer},
     health::{Event, Health},
     id::ExchangeId,
-    ports::{
-        Begun, Changed, Close, Exchange, Failure, Marks, OAuthApp, OpenExchange, Rotation, StoreError, Stored, Trigger,
-    },
+    ports::{Begun, Changed, Close, Exchange, Failure, Marks, OAuthApp, OpenExchange, Rotation, Stored, Trigger},
     provider::{Auth, OAuth2, Provider},
     refresh::{
-        AuthError, Engine, OutcomeKind,
+        AuthError, OutcomeKind,
         decide::{self, Case, Look, Next, Orphan, SoFar},
         engine::{FlightResult, chain, ours},
         timing,
@@ -233,7 +231,8 @@ impl Flight {
             duration: self.uptime().saturating_sub(started),
             at: now,
         };
-        let stored = self.insist("store the rotated token", || ports.store.store_rotation(exchange, &rotation)).await;
+        let stored =
+            self.engine.insist("store the rotated token", || ports.store.store_rotation(exchange, &rotation)).await;
         self.settled();
         self.engine.forget(&self.connector);
         match stored {
@@ -393,17 +392,10 @@ impl Flight {
             let (engine, exchange) = (Arc::clone(&self.engine), exchange.clone());
             self.engine.tasks.spawn(async move {
                 let store = &engine.ports.store;
-                insist(&engine, "close the journal row", || store.close(&exchange, &close)).await;
+                engine.insist("close the journal row", || store.close(&exchange, &close)).await;
                 engine.forget(&exchange.connector);
             });
         }
-    }
-
-    async fn insist<T, F>(&self, doing: &str, attempt: impl Fn() -> F) -> T
-    where
-        F: Future<Output = Result<T, StoreError>>,
-    {
-        insist(&self.engine, doing, attempt).await
     }
 
     fn settled(&self) {
@@ -413,24 +405,6 @@ impl Flight {
     fn meter(&self, terms: &Terms, kind: OutcomeKind, started: Duration) {
         let duration = self.uptime().saturating_sub(started);
         self.engine.ports.meter.exchange(terms.provider.about().id, kind, duration);
-    }
-}
-
-/// Repeats a write until the database takes it.
-async fn insist<T, F>(engine: &Engine, doing: &str, attempt: impl Fn() -> F) -> T
-where
-    F: Future<Output = Result<T, StoreError>>,
-{
-    let mut pause = Duration::from_millis(50);
-    loop {
-        match attempt().await {
-            Ok(done) => return done,
-            Err(error) => {
-                error!(error = %chain(&error), "could not {doing}; trying again in {} ms", pause.as_millis());
-                engine.ports.clock.sleep(pause).await;
-                pause = (pause * 2).min(Duration::from_secs(2));
-            }
-        }
     }
 }
 

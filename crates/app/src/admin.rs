@@ -1,0 +1,51 @@
+//! What the command line asks of a service. On PostgreSQL a command opens the database itself; on SQLite it acts
+//! through the running server when there is one, so that what the server remembers is never stale: the server listens
+//! on a socket beside the database file, which only its own user may open.
+
+mod commands;
+mod socket;
+
+pub use commands::{Ask, Refused, run};
+pub use socket::{answer, socket};
+
+use std::sync::Arc;
+
+use anyhow::Context;
+use serde_json::Value;
+
+use crate::{app::App, config::Config, seams::Seams};
+
+/// Somebody who answers [`Ask`]s.
+pub enum Admin {
+    /// The server of this database, over its socket.
+    Server(Box<socket::Connection>),
+    /// This process.
+    Here(Arc<App>),
+}
+
+impl Admin {
+    /// The server where there is one, else this process.
+    pub async fn reach(config: Config) -> anyhow::Result<Self> {
+        if let Some(connection) = socket::connect(&config).await? {
+            return Ok(Self::Server(Box::new(connection)));
+        }
+        let seams = Seams::system(&config)?;
+        Ok(Self::Here(App::build(config, seams).await?))
+    }
+
+    /// Asks.
+    pub async fn ask(&mut self, ask: Ask) -> anyhow::Result<Result<Value, Refused>> {
+        match self {
+            Self::Server(connection) => connection.ask(&ask).await.context("the running server did not answer"),
+            Self::Here(app) => Ok(run(app, ask).await),
+        }
+    }
+
+    /// Ends; waits for a rotation that a command has started.
+    pub async fn end(self) {
+        if let Self::Here(app) = self {
+            app.engine.drain().await;
+            app.stop.cancel();
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! The commands themselves.
+
+use std::sync::Arc;
+
+use argon2::{Argon2, PasswordHasher};
+use holdfast_core::{ConnectorId, OrgId, Snapshot, ports::CredentialStore};
+use holdfast_store::{Filter, NewUser};
+use secrecy::{ExposeSecret, SecretString};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::{
+    api::{self, ConnectorBody},
+    app::App,
+    care,
+    keys::{self, SCOPES},
+    problem::Problem,
+};
+
+/// A password shorter than this is guessed too soon (NIST SP 800-63B section 3.1.1.2).
+const SHORTEST_PASSWORD: usize = 8;
+
+/// What a command asks. It crosses a socket that only the server's own user may open.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "each is a command of the command line")]
+pub enum Ask {
+    UserCreate { org: String, email: String, role: String, operator: bool, password: Option<String> },
+    KeyCreate { org: String, name: String, scopes: Vec<String> },
+    KeyList { org: Option<String> },
+    KeyRevoke { id: String },
+    ConnectorList { org: Option<String> },
+    ConnectorShow { id: String },
+    ConnectorTest { id: String },
+    ConnectorImport { org: Option<String>, line: String },
+}
+
+/// Why a command was not done: one line, with the next step.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
+pub struct Refused {
+    /// For people.
+    pub message: String,
+    /// Stable; where the API has one for it.
+    pub code: Option<String>,
+}
+
+impl Refused {
+    /// With a message alone.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), code: None }
+    }
+}
+
+impl<E: Into<Problem>> From<E> for Refused {
+    fn from(error: E) -> Self {
+        let problem: Problem = error.into();
+        Self { message: problem.detail().to_owned(), code: Some(problem.code().to_owned()) }
+    }
+}
+
+/// Does what was asked.
+pub async fn run(app: &Arc<App>, ask: Ask) -> Result<Value, Refused> {
+    match ask {
+        Ask::UserCreate { org, email, role, operator, password } => {
+            user_create(app, &org, &email, role, operator, password.map(SecretString::from)).await
+        }
+        Ask::KeyCreate { org, name, scopes } => key_create(app, &org, &name, &scopes).await,
+        Ask::KeyList { org } => {
+            let mut all = Vec::new();
+            for (name, org) in orgs(app, org.as_deref()).await? {
+                for key in app.store.keys(&org).await? {
+                    all.push(json!({
+                        "id": key.id, "org": name, "name": key.name, "scopes": key.scopes,
+                        "created_at": key.created_at, "revoked_at": key.revoked_at,
+                    }));
+                }
+            }
+            Ok(Value::Array(all))
+        }
+        Ask::KeyRevoke { id } => key_revoke(app, &id).await,
+        Ask::ConnectorList { org } => {
+            let mut all = Vec::new();
+            for (name, org) in orgs(app, org.as_deref()).await? {
+                let mut cursor = None;
+                loop {
+                    let page = app.store.connectors(&org, &Filter::default(), cursor.as_deref(), 200).await?;
+                    for view in &page.data {
+                        let mut body = serde_json::to_value(ConnectorBody::from(view)).expect("it is plain data");
+                        body["org"] = json!(name);
+                        all.push(body);
+                    }
+                    cursor = page.next_cursor;
+                    if cursor.is_none() {
+                        break;
+                    }
+                }
+            }
+            Ok(Value::Array(all))
+        }
+        Ask::ConnectorShow { id } => {
+            let known = connector(app, &id).await?;
+            let view = app.store.find_connector(&known.org, &id).await?.ok_or_else(|| unknown("connector", &id))?;
+            Ok(serde_json::to_value(ConnectorBody::from(&view)).expect("it is plain data"))
+        }
+        Ask::ConnectorTest { id } => {
+            let known = connector(app, &id).await?;
+            let report = care::test(app, &known, "command line").await?;
+            Ok(serde_json::to_value(report).expect("it is plain data"))
+        }
+        Ask::ConnectorImport { org, line } => {
+            let org = one_org(app, org.as_deref()).await?;
+            let id = api::import_line(app, &org, &line).await?;
+            Ok(json!({ "id": id }))
+        }
+    }
+}
+
+async fn user_create(
+    app: &App,
+    org: &str,
+    email: &str,
+    role: String,
+    operator: bool,
+    password: Option<SecretString>,
+) -> Result<Value, Refused> {
+    let email = email.trim();
+    let parts = email.split_once('@').filter(|(name, host)| !name.is_empty() && host.contains('.'));
+    if parts.is_none() || email.contains(|c: char| c.is_whitespace() || c.is_control()) {
+        return Err(Refused::new(format!("{email:?} is not an e-mail address, such as ada@example.com")));
+    }
+    let password_hash = match &password {
+        None => None,
+        Some(password) if password.expose_secret().chars().count() < SHORTEST_PASSWORD => {
+            return Err(Refused::new(format!("a password has at least {SHORTEST_PASSWORD} characters")));
+        }
+        Some(password) => Some(hash_password(password)?),
+    };
+    let org = app.store.ensure_org(&checked_name(org, "organisation")?).await?;
+    let at = app.seams.clock.now();
+    let user = NewUser { org, email: email.to_owned(), role, operator, password_hash, at };
+    match app.store.create_user(&user).await? {
+        Ok(id) => Ok(json!({ "id": id })),
+        Err(taken) => Err(Refused::new(taken.to_string())),
+    }
+}
+
+/// Argon2id with the crate's defaults, which are OWASP's (19 MiB, 2 passes).
+fn hash_password(password: &SecretString) -> Result<SecretString, Refused> {
+    let hash = Argon2::default().hash_password(password.expose_secret().as_bytes());
+    hash.map(|hash| SecretString::from(hash.to_string())).map_err(|_| Refused::new("the password cannot be hashed"))
+}
+
+async fn key_create(app: &App, org: &str, name: &str, scopes: &[String]) -> Result<Value, Refused> {
+    if let Some(unknown) = scopes.iter().find(|scope| !SCOPES.contains(&scope.as_str())) {
+        return Err(Refused::new(format!("there is no scope {unknown:?}; there are: {}", SCOPES.join(", "))));
+    }
+    let name = checked_name(name, "key")?;
+    let org = app.store.find_org(org).await?.ok_or_else(|| no_org(org))?;
+    let key = keys::secret_text("hf_", app.seams.random.as_ref());
+    let hash = keys::hash(key.expose_secret());
+    let id = app.store.create_key(&org, &name, scopes, &hash, app.seams.clock.now()).await?;
+    Ok(json!({ "id": id, "key": key.expose_secret() }))
+}
+
+async fn key_revoke(app: &App, id: &str) -> Result<Value, Refused> {
+    for (_, org) in app.store.orgs().await? {
+        if app.store.keys(&org).await?.iter().any(|key| key.id == id) {
+            app.store.revoke_key(&org, id, app.seams.clock.now()).await?;
+            app.keys.forget();
+            return Ok(json!({ "id": id, "revoked": true }));
+        }
+    }
+    Err(unknown("key", id))
+}
+
+fn checked_name(name: &str, what: &str) -> Result<String, Refused> {
+    let name = name.trim();
+    if name.is_empty() || name.chars().count() > 100 || name.chars().any(char::is_control) {
+        return Err(Refused::new(format!("the name of the {what} has 1 to 100 characters, on one line")));
+    }
+    Ok(name.to_owned())
+}
+
+async fn connector(app: &App, id: &str) -> Result<Snapshot, Refused> {
+    app.store.load(&ConnectorId::from(id)).await?.ok_or_else(|| unknown("connector", id))
+}
+
+async fn orgs(app: &App, only: Option<&str>) -> Result<Vec<(String, OrgId)>, Refused> {
+    let all = app.store.orgs().await?;
+    match only {
+        None => Ok(all),
+        Some(name) => {
+            let found = all.into_iter().find(|(own, _)| own == name).ok_or_else(|| no_org(name))?;
+            Ok(vec![found])
+        }
+    }
+}
+
+async fn one_org(app: &App, name: Option<&str>) -> Result<OrgId, Refused> {
+    let mut found = orgs(app, name).await?;
+    match found.len() {
+        1 => Ok(found.remove(0).1),
+        0 => Err(Refused::new("there is no organisation yet; make one with `holdfast user create --org NAME ...`")),
+        _ => Err(Refused::new("there are several organisations; say which with --org NAME")),
+    }
+}
+
+fn no_org(name: &str) -> Refused {
+    Refused::new(format!("there is no organisation {name:?}; `holdfast user create --org NAME ...` makes one"))
+}
+
+fn unknown(what: &str, id: &str) -> Refused {
+    Refused::new(format!("there is no {what} {id}; `holdfast {what} list` shows them"))
+}

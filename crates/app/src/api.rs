@@ -1,0 +1,135 @@
+//! The REST API, `/api/v1`. Browser cookies never authenticate here.
+
+mod caller;
+mod connectors;
+mod import;
+mod providers;
+mod sessions;
+mod token;
+mod view;
+
+pub use import::NewConnectorBody;
+pub use view::{ConnectorBody, TestBody};
+
+use std::sync::Arc;
+
+use axum::{
+    Json, Router,
+    extract::{DefaultBodyLimit, FromRequest, FromRequestParts, Request, rejection::JsonRejection},
+    http::{HeaderValue, StatusCode, header, request::Parts},
+    routing::get,
+};
+use serde::{Serialize, de::DeserializeOwned};
+use tower_http::set_header::SetResponseHeaderLayer;
+use utoipa::{
+    Modify, OpenApi, ToSchema,
+    openapi::security::{Http, HttpAuthScheme, SecurityScheme},
+};
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use crate::{app::App, problem::Problem};
+
+/// A body longer than this is not one of ours.
+const LONGEST_BODY_BYTES: usize = 1024 * 1024;
+
+#[derive(OpenApi)]
+#[openapi(
+    info(title = "Holdfast", description = "Keeps AI agents attached to the helpdesks that they work in."),
+    servers((url = "/api/v1")),
+    security(("api_key" = [])),
+    modifiers(&ApiKeySecurity)
+)]
+struct Documentation;
+
+struct ApiKeySecurity;
+
+impl Modify for ApiKeySecurity {
+    fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
+        let scheme = SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer));
+        document.components.get_or_insert_default().add_security_scheme("api_key", scheme);
+    }
+}
+
+/// The routes with the document that they are described by.
+pub fn router(app: Arc<App>) -> Router {
+    let (routes, document) = OpenApiRouter::with_openapi(Documentation::openapi())
+        .routes(routes!(providers::list))
+        .routes(routes!(connectors::create, connectors::list))
+        .routes(routes!(connectors::show, connectors::change, connectors::delete))
+        .routes(routes!(connectors::disconnect))
+        .routes(routes!(connectors::test))
+        .routes(routes!(connectors::timeline))
+        .routes(routes!(token::get))
+        .routes(routes!(token::rejected))
+        .routes(routes!(sessions::reconnect))
+        .routes(routes!(sessions::connect))
+        .split_for_parts();
+    routes
+        .route("/openapi.json", get(move || async move { Json(document) }))
+        .fallback(|| async {
+            Problem::new(StatusCode::NOT_FOUND, "not_found", "There is no such route; see /api/v1/openapi.json.")
+        })
+        .method_not_allowed_fallback(|| async {
+            let detail = "This route does not take that method; see /api/v1/openapi.json.";
+            Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail)
+        })
+        .layer(DefaultBodyLimit::max(LONGEST_BODY_BYTES))
+        .layer(SetResponseHeaderLayer::overriding(header::CACHE_CONTROL, HeaderValue::from_static("no-store")))
+        .with_state(app)
+}
+
+/// A page of a list.
+#[derive(Serialize, ToSchema)]
+pub struct List<T> {
+    /// In order.
+    data: Vec<T>,
+    /// For the next page; null: this was the last.
+    next_cursor: Option<String>,
+}
+
+/// A JSON body, refused as a problem that says what is wrong with it.
+struct Body<T>(T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+        match Json::<T>::from_request(request, state).await {
+            Ok(Json(body)) => Ok(Self(body)),
+            Err(JsonRejection::MissingJsonContentType(_)) => Err(Problem::new(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "not_json",
+                "Send JSON, with Content-Type: application/json.",
+            )),
+            Err(JsonRejection::JsonDataError(error)) => {
+                Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", plain(&error.body_text())))
+            }
+            Err(other) => Err(Problem::new(other.status(), "invalid_json", plain(&other.body_text()))),
+        }
+    }
+}
+
+/// A JSON body that may also be absent is read by hand.
+fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
+    serde_json::from_slice(body)
+        .map_err(|error| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", plain(&error.to_string())))
+}
+
+/// Query parameters, refused as a problem.
+struct Query<T>(T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        match axum::extract::Query::<T>::from_request_parts(parts, state).await {
+            Ok(axum::extract::Query(query)) => Ok(Self(query)),
+            Err(error) => Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", plain(&error.body_text()))),
+        }
+    }
+}
+
+/// Serde quotes input in its words; a credential in the wrong place must not come back in an answer or reach a log.
+fn plain(words: &str) -> String {
+    crate::api::import::without_values(words)
+}

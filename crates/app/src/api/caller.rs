@@ -1,0 +1,71 @@
+//! Who calls: an API key, its org and its scopes.
+
+use std::sync::Arc;
+
+use axum::{
+    extract::FromRequestParts,
+    http::{StatusCode, header, request::Parts},
+};
+use holdfast_core::{OrgId, Snapshot};
+use holdfast_store::{ApiKey, ConnectorView};
+
+use crate::{app::App, problem::Problem};
+
+/// A request with a good API key.
+pub(super) struct Caller(Arc<ApiKey>);
+
+impl Caller {
+    pub(super) fn org(&self) -> &OrgId {
+        &self.0.org
+    }
+
+    /// For the timeline.
+    pub(super) fn actor(&self) -> String {
+        format!("key {}", self.0.name)
+    }
+
+    pub(super) fn has(&self, scope: &str) -> bool {
+        self.0.scopes.iter().any(|own| own == scope || own == "admin")
+    }
+
+    pub(super) fn needs(&self, scope: &'static str) -> Result<(), Problem> {
+        if self.has(scope) {
+            return Ok(());
+        }
+        let detail = format!("This API key lacks the scope {scope}. Make one that has it: holdfast key create --scope {scope}");
+        Err(Problem::new(StatusCode::FORBIDDEN, "missing_scope", detail))
+    }
+
+    /// The org's connector of this id or alias, as the API shows it.
+    pub(super) async fn connector(&self, app: &App, id: &str) -> Result<ConnectorView, Problem> {
+        app.store.find_connector(self.org(), id).await?.ok_or_else(|| Problem::not_found("connector"))
+    }
+
+    /// The org's connector of this id or alias, from memory where it is known by its id.
+    pub(super) async fn snapshot(&self, app: &App, id: &str) -> Result<Arc<Snapshot>, Problem> {
+        if id.starts_with("con_")
+            && let Some(snapshot) = app.engine.snapshot(&id.into()).await?
+            && snapshot.org == *self.org()
+        {
+            return Ok(snapshot);
+        }
+        Ok(Arc::new(self.connector(app, id).await?.snapshot))
+    }
+}
+
+impl FromRequestParts<Arc<App>> for Caller {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Problem> {
+        let header = parts.headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let text = header.and_then(|value| value.split_once(' ')).filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+        let refused = |detail| Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", detail);
+        let Some((_, text)) = text.filter(|(_, text)| text.trim().starts_with("hf_")) else {
+            return Err(refused("Send an API key of Holdfast: Authorization: Bearer hf_..."));
+        };
+        match app.keys.find(&app.store, text.trim()).await? {
+            Some(key) => Ok(Self(key)),
+            None => Err(refused("This API key is unknown or revoked. This is about your key, not about a connector.")),
+        }
+    }
+}

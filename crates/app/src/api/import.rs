@@ -1,0 +1,232 @@
+//! The body of `POST /connectors`, also a line of `connector import`: a connector, with or without a credential that
+//! comes from another system.
+
+use std::{sync::Arc, time::Duration};
+
+use chrono::{DateTime, TimeDelta, Utc};
+use holdfast_core::{
+    ConnectorId, CredentialId, OrgId, Secret, TokenSet,
+    provider::{Account, Auth, OAuth2},
+    refresh::timing,
+};
+use holdfast_store::{Created, NewConnector};
+use secrecy::{ExposeSecret, SecretString};
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+use crate::{app::App, problem::Problem};
+
+/// A connector to be made.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewConnectorBody {
+    /// The provider's id: `zendesk`.
+    pub provider: String,
+    /// The account, in any form that people type.
+    pub account: String,
+    /// What people call it; default: the account.
+    pub name: Option<String>,
+    /// The id that another system knew it by; the API accepts it in place of ours.
+    pub alias: Option<String>,
+    /// With one it is an import; without, the connector is `pending` until somebody connects it.
+    pub credential: Option<CredentialInput>,
+}
+
+/// A credential from another system: an API key, or tokens.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CredentialInput {
+    #[schema(value_type = Option<String>)]
+    access_token: Option<SecretString>,
+    #[schema(value_type = Option<String>)]
+    refresh_token: Option<SecretString>,
+    /// Seconds from now.
+    expires_in: Option<u64>,
+    /// Or the moment itself.
+    expires_at: Option<DateTime<Utc>>,
+    /// What was granted, separated as the provider does.
+    scope: Option<String>,
+    #[schema(value_type = Option<String>)]
+    api_key: Option<SecretString>,
+    /// What rides along: webhook ids, secrets.
+    #[schema(value_type = Option<std::collections::BTreeMap<String, String>>)]
+    extras: Option<std::collections::BTreeMap<String, SecretString>>,
+}
+
+/// Makes the connector.
+pub async fn create(app: &App, org: &OrgId, body: NewConnectorBody) -> Result<ConnectorId, Problem> {
+    let (created, account) = store(app, org, body).await?;
+    match created {
+        Created::New(id) => Ok(id),
+        Created::Exists(id) => {
+            let detail = format!("This organisation has {} already; nothing was changed.", account.display);
+            Err(Problem::conflict("connector_exists", detail, &id))
+        }
+        Created::AliasTaken(id) => {
+            Err(Problem::conflict("alias_taken", "Another connector has this alias; nothing was changed.", &id))
+        }
+    }
+}
+
+/// A connector for a connect link: a new one, or the org's own on that account.
+pub async fn for_link(app: &App, org: &OrgId, body: NewConnectorBody) -> Result<ConnectorId, Problem> {
+    match store(app, org, body).await?.0 {
+        Created::New(id) | Created::Exists(id) | Created::AliasTaken(id) => Ok(id),
+    }
+}
+
+async fn store(app: &App, org: &OrgId, body: NewConnectorBody) -> Result<(Created, Account), Problem> {
+    let (provider, account, auth) = account(app, &body.provider, &body.account)?;
+    let now = app.seams.clock.now();
+    let (secret, extras) = match body.credential {
+        None => (Secret::Absent, Vec::new()),
+        Some(input) => credential(input, &auth, now)?,
+    };
+    let new = NewConnector {
+        org: org.clone(),
+        provider,
+        name: name(body.name.as_deref(), &account.display)?,
+        account: account.id.clone(),
+        alias: body.alias.map(|alias| checked_alias(&alias)).transpose()?,
+        due_at: due_at(app, &account, &secret),
+        secret,
+        extras,
+        at: now,
+    };
+    Ok((app.store.create_connector(&new).await?, account))
+}
+
+/// The account that was typed, and how its provider authenticates.
+pub fn account(app: &App, provider: &str, typed: &str) -> Result<(String, Account, Auth), Problem> {
+    let Some(found) = app.providers().find(provider) else {
+        let known: Vec<_> = app.providers().iter().map(|provider| provider.about().id).collect();
+        return Err(Problem::invalid("provider", format!("There is no such provider. Known are: {}.", known.join(", "))));
+    };
+    let account = found.account(typed).map_err(|invalid| Problem::invalid("account", invalid.message))?;
+    let auth = found.auth(&account);
+    Ok((found.about().id.to_owned(), account, auth))
+}
+
+/// A connector's name: given, or the account.
+pub fn name(given: Option<&str>, account: &str) -> Result<String, Problem> {
+    let name = given.map_or(account, str::trim);
+    if name.is_empty() || name.chars().count() > 100 || name.chars().any(char::is_control) {
+        return Err(Problem::invalid("name", "A name has 1 to 100 characters, on one line."));
+    }
+    Ok(name.to_owned())
+}
+
+fn checked_alias(alias: &str) -> Result<String, Problem> {
+    let fits = (1..=200).contains(&alias.len()) && alias.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'/');
+    if !fits || alias.starts_with("con_") {
+        let detail = "An alias has 1 to 200 visible ASCII characters without a slash, and does not begin with con_.";
+        return Err(Problem::invalid("alias", detail));
+    }
+    Ok(alias.to_owned())
+}
+
+type Extras = Vec<(String, SecretString)>;
+
+fn credential(input: CredentialInput, auth: &Auth, now: DateTime<Utc>) -> Result<(Secret, Extras), Problem> {
+    let invalid = |field: &str, detail: &str| Err(Problem::invalid(&format!("credential.{field}"), detail));
+    for (field, secret) in
+        [("access_token", &input.access_token), ("refresh_token", &input.refresh_token), ("api_key", &input.api_key)]
+    {
+        let usable = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
+        if secret.as_ref().is_some_and(|secret| !usable(secret.expose_secret())) {
+            return invalid(field, "It is empty or holds characters that no HTTP header may hold.");
+        }
+    }
+    let secret = match (auth, input.api_key, input.access_token, input.refresh_token) {
+        (Auth::ApiKey(_), Some(key), None, None) => Secret::ApiKey(key),
+        (Auth::ApiKey(_), ..) => return invalid("api_key", "This provider takes an api_key, and no tokens."),
+        (Auth::OAuth2(_), Some(_), ..) => return invalid("api_key", "This provider takes tokens, and no api_key."),
+        (Auth::OAuth2(_), None, None, None) => {
+            return invalid("refresh_token", "Give a refresh_token, an access_token, or both.");
+        }
+        (Auth::OAuth2(facts), None, access_token, refresh_token) => {
+            let expires_at = match (input.expires_in, input.expires_at) {
+                (Some(_), Some(_)) => return invalid("expires_in", "Give expires_in or expires_at, not both."),
+                (Some(secs), None) => Some(now + relative(secs)),
+                (None, at) => at,
+            };
+            let scopes = input.scope.as_deref().map(|scope| split(scope, facts));
+            Secret::Tokens(tokens(access_token, refresh_token, expires_at, scopes, facts, now))
+        }
+    };
+    Ok((secret, input.extras.unwrap_or_default().into_iter().collect()))
+}
+
+fn tokens(
+    access_token: Option<SecretString>,
+    refresh_token: Option<SecretString>,
+    expires_at: Option<DateTime<Utc>>,
+    scopes: Option<Vec<String>>,
+    facts: &OAuth2,
+    now: DateTime<Utc>,
+) -> TokenSet {
+    // Only a refresh token: the access token counts as over, so that the first use makes one.
+    let only_refresh = access_token.is_none();
+    let assumed = expires_at.is_none() && refresh_token.is_some();
+    let default = facts.expires_in_default.map(|life| now + TimeDelta::from_std(life).unwrap_or_default());
+    TokenSet {
+        access_token: access_token.unwrap_or_else(|| SecretString::from("")),
+        obtained_at: now,
+        expires_at: if only_refresh { Some(now) } else { expires_at.or(default.filter(|_| assumed)) },
+        expires_assumed: assumed && !only_refresh && default.is_some(),
+        refresh_token,
+        refresh_expires_at: None,
+        scopes: scopes.unwrap_or_default(),
+        base_url: None,
+    }
+}
+
+fn relative(secs: u64) -> TimeDelta {
+    let secs = Duration::from_secs(secs).min(Duration::from_hours(24 * 366));
+    TimeDelta::from_std(secs).unwrap_or_default()
+}
+
+fn split(scope: &str, facts: &OAuth2) -> Vec<String> {
+    let separator = |c: char| c == facts.scope_separator || c.is_whitespace();
+    scope.split(separator).filter(|scope| !scope.is_empty()).map(str::to_owned).collect()
+}
+
+/// The scheduler's moment for a secret that is about to be stored. The jitter hangs on the account here, since the
+/// credential's id is not made yet; the first rotation takes over.
+fn due_at(app: &App, account: &Account, secret: &Secret) -> Option<DateTime<Utc>> {
+    let tokens = secret.tokens()?;
+    timing::due_at(tokens, &CredentialId::from(account.id.as_str()), &app.config.refresh.settings())
+}
+
+/// One line of an import.
+pub async fn import_line(app: &Arc<App>, org: &OrgId, line: &str) -> Result<ConnectorId, Problem> {
+    let body: NewConnectorBody = serde_json::from_str(line)
+        .map_err(|error| Problem::invalid("line", format!("This is not a connector: {}", without_values(&error.to_string()))))?;
+    create(app, org, body).await
+}
+
+/// Serde's words without the values that they quote: `invalid type: string "secret"` must not repeat the secret.
+pub(super) fn without_values(words: &str) -> String {
+    let mut out = String::new();
+    let mut quoted = false;
+    for part in words.split('"') {
+        out.push_str(if quoted { "\"...\"" } else { part });
+        quoted = !quoted;
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_values;
+
+    #[test]
+    fn a_parsers_words_repeat_no_value() {
+        assert_eq!(
+            without_values("invalid type: string \"s3cret\", expected u64 at line 1"),
+            "invalid type: string \"...\", expected u64 at line 1"
+        );
+        assert_eq!(without_values("unknown field `token`, expected `name`"), "unknown field `token`, expected `name`");
+        assert_eq!(without_values("cut off \"s3cr"), "cut off \"...\"");
+    }
+}

@@ -1,0 +1,103 @@
+//! `GET /providers`.
+
+use std::sync::Arc;
+
+use axum::{Json, extract::State};
+use holdfast_core::{
+    provider::{About, AuthKind},
+    tool::{Access, Tool},
+};
+use serde::Serialize;
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use super::{List, caller::Caller};
+use crate::{app::App, problem::Problem};
+
+/// A service that can be connected.
+#[derive(Serialize, ToSchema)]
+pub(super) struct ProviderBody {
+    id: &'static str,
+    name: &'static str,
+    /// `oauth2` or `api_key`.
+    auth: &'static str,
+    account: AccountRule,
+    scopes: Vec<ScopeBody>,
+    tools: Vec<ToolBody>,
+    webhooks: bool,
+    /// Whether an OAuth app is set up, so that it can be connected now.
+    available: bool,
+}
+
+/// How an account is written.
+#[derive(Serialize, ToSchema)]
+struct AccountRule {
+    label: &'static str,
+    example: &'static str,
+    rule: &'static str,
+}
+
+/// A scope that is asked for.
+#[derive(Serialize, ToSchema)]
+struct ScopeBody {
+    name: &'static str,
+    words: &'static str,
+}
+
+/// An operation for agents.
+#[derive(Serialize, ToSchema)]
+struct ToolBody {
+    name: &'static str,
+    description: &'static str,
+    /// `read` or `write`.
+    access: &'static str,
+    input_schema: Value,
+    output_schema: Value,
+}
+
+impl ProviderBody {
+    fn new(about: &About, available: bool) -> Self {
+        Self {
+            id: about.id,
+            name: about.name,
+            auth: match about.auth_kind {
+                AuthKind::OAuth2 => "oauth2",
+                AuthKind::ApiKey => "api_key",
+            },
+            account: AccountRule {
+                label: about.account_label,
+                example: about.account_example,
+                rule: about.account_rule,
+            },
+            scopes: about.scopes.iter().map(|scope| ScopeBody { name: scope.name, words: scope.words }).collect(),
+            tools: about.tools.iter().map(ToolBody::from).collect(),
+            webhooks: about.webhooks,
+            available,
+        }
+    }
+}
+
+impl From<&Tool> for ToolBody {
+    fn from(tool: &Tool) -> Self {
+        let schema = |text| serde_json::from_str(text).expect("a test of the adapter holds its schemas to be JSON");
+        Self {
+            name: tool.name,
+            description: tool.description,
+            access: match tool.access {
+                Access::Read => "read",
+                Access::Write => "write",
+            },
+            input_schema: schema(tool.input_schema),
+            output_schema: schema(tool.output_schema),
+        }
+    }
+}
+
+/// The providers of this instance.
+#[utoipa::path(get, path = "/providers", tag = "providers", responses((status = 200, body = List<ProviderBody>)))]
+pub(super) async fn list(State(app): State<Arc<App>>, caller: Caller) -> Result<Json<List<ProviderBody>>, Problem> {
+    caller.needs("connectors:read")?;
+    let set_up = |about: &About| about.auth_kind == AuthKind::ApiKey || app.config.oauth_apps.contains_key(about.id);
+    let data = app.providers().iter().map(|provider| ProviderBody::new(provider.about(), set_up(provider.about())));
+    Ok(Json(List { data: data.collect(), next_cursor: None }))
+}

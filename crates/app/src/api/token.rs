@@ -1,0 +1,130 @@
+//! `GET token` and `POST token/rejected`: what integrators call all day.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{
+    Json,
+    extract::{Path, State},
+};
+use chrono::{DateTime, Utc};
+use holdfast_core::{AuthError, Fingerprint, Need, Secret, Snapshot, ports::Trigger};
+use secrecy::{ExposeSecret, SecretString};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::{Body, Query, caller::Caller};
+use crate::{app::App, connect, problem::Problem};
+
+/// A day: no provider's access token is asked to live longer.
+const MOST_MIN_TTL_SECS: u64 = 86_400;
+
+/// A token to call the provider with.
+#[derive(Serialize, ToSchema)]
+pub(super) struct TokenBody {
+    access_token: String,
+    token_type: &'static str,
+    /// Null: it is said not to expire.
+    expires_at: Option<DateTime<Utc>>,
+    version: i64,
+    account: String,
+    /// Where the account's API lives.
+    base_url: String,
+}
+
+/// What the token has to be good for.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TokenQuery {
+    /// Seconds that the token has to live for; clamped to half of its life. Default 60.
+    min_ttl: Option<u64>,
+}
+
+/// The token that an API answered 401 to.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RejectedBody {
+    #[schema(value_type = String)]
+    access_token: SecretString,
+}
+
+/// An always-fresh access token.
+#[utoipa::path(
+    get, path = "/connectors/{id}/token", tag = "tokens", params(("id" = String, Path), TokenQuery),
+    responses(
+        (status = 200, body = TokenBody),
+        (status = 409, body = Problem, description = "`connector_auth_failed`, `connector_pending` or `connector_disconnected`"),
+        (status = 502, body = Problem, description = "`oauth_app_rejected`"),
+        (status = 503, body = Problem, description = "`refresh_unavailable`, with Retry-After"),
+    )
+)]
+pub(super) async fn get(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(id): Path<String>,
+    Query(query): Query<TokenQuery>,
+) -> Result<Json<TokenBody>, Problem> {
+    caller.needs("tokens:read")?;
+    let min_ttl = query.min_ttl.unwrap_or(60);
+    if min_ttl > MOST_MIN_TTL_SECS {
+        return Err(Problem::invalid("min_ttl", format!("min_ttl is in seconds, at most {MOST_MIN_TTL_SECS}.")));
+    }
+    answer(&app, &caller, &id, &Need::ValidFor(Duration::from_secs(min_ttl)), Trigger::Caller).await
+}
+
+/// Another token than the one that was rejected; it is refreshed only if nobody has yet.
+#[utoipa::path(
+    post, path = "/connectors/{id}/token/rejected", tag = "tokens", params(("id" = String, Path)),
+    request_body = RejectedBody,
+    responses((status = 200, body = TokenBody), (status = 409, body = Problem), (status = 503, body = Problem))
+)]
+pub(super) async fn rejected(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(id): Path<String>,
+    Body(body): Body<RejectedBody>,
+) -> Result<Json<TokenBody>, Problem> {
+    caller.needs("tokens:read")?;
+    if body.access_token.expose_secret().is_empty() {
+        return Err(Problem::invalid("access_token", "Send the token that the provider's API answered 401 to."));
+    }
+    let need = Need::Not(Fingerprint::of(&body.access_token));
+    answer(&app, &caller, &id, &need, Trigger::Rejected).await
+}
+
+async fn answer(
+    app: &App,
+    caller: &Caller,
+    id: &str,
+    need: &Need,
+    trigger: Trigger,
+) -> Result<Json<TokenBody>, Problem> {
+    let known = caller.snapshot(app, id).await?;
+    match app.engine.fresh(&known.connector, need, trigger).await {
+        Ok(snapshot) => body(app, &snapshot).map(Json),
+        Err(error @ (AuthError::AuthFailed { .. } | AuthError::Disconnected | AuthError::Pending | AuthError::Unreadable)) => {
+            let url = connect::reconnect_url(app, &known, caller.has("connectors:write")).await?;
+            Err(Problem::from(error).reconnect_at(Some(url)))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn body(app: &App, snapshot: &Snapshot) -> Result<TokenBody, Problem> {
+    let (secret, token_type) = match &snapshot.credential.secret {
+        Secret::Tokens(tokens) => (&tokens.access_token, "Bearer"),
+        Secret::ApiKey(key) => (key, "ApiKey"),
+        Secret::Absent | Secret::Unreadable => return Err(AuthError::Pending.into()),
+    };
+    let tokens = snapshot.credential.secret.tokens();
+    let own = tokens.and_then(|tokens| tokens.base_url.clone());
+    let account = || app.providers().find(&snapshot.provider)?.account(&snapshot.account).ok();
+    let base_url = own.or_else(|| account().map(|account| account.base_url)).map(String::from).unwrap_or_default();
+    Ok(TokenBody {
+        access_token: secret.expose_secret().to_owned(),
+        token_type,
+        expires_at: tokens.and_then(|tokens| tokens.expires_at),
+        version: snapshot.credential.version.0,
+        account: snapshot.account.clone(),
+        base_url,
+    })
+}

@@ -1,0 +1,149 @@
+//! The service, put together: everything a surface or a command needs.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use async_trait::async_trait;
+use holdfast_core::{
+    ConnectorId, Engine, OrgId, Providers, id,
+    ports::{OAuthApp, OAuthApps, Signal, Signals, StoreError},
+    refresh::Ports,
+};
+use holdfast_store::{MasterKey, Options, Store};
+use secrecy::ExposeSecret;
+use tokio::sync::broadcast::error::RecvError;
+use tokio_util::sync::CancellationToken;
+use url::Url;
+
+use crate::{config::Config, connect::Links, keys::Keys, metrics::Metrics, registry, seams::Seams};
+
+/// One replica.
+pub struct App {
+    /// As read and checked.
+    pub config: Config,
+    /// Time, randomness, HTTP.
+    pub seams: Seams,
+    /// What is stored.
+    pub store: Store,
+    /// The only way to a token.
+    pub engine: Arc<Engine>,
+    /// API keys.
+    pub keys: Keys,
+    /// Reconnect links that were handed out lately.
+    pub links: Links,
+    /// Numbers for Prometheus.
+    pub metrics: Metrics,
+    /// Ends everything that runs beside requests.
+    pub stop: CancellationToken,
+}
+
+impl App {
+    /// Opens the database, brings it up to date and starts the engine. Serves nothing yet.
+    pub async fn build(config: Config, seams: Seams) -> anyhow::Result<Arc<Self>> {
+        let metrics = Metrics::install();
+        let replica = id::new("rep", seams.clock.as_ref(), seams.random.as_ref());
+        let store = open(&config, &seams, replica.clone()).await?;
+        if config.database.migrate_on_start {
+            store.migrate().await?;
+        }
+        store.unlock().await?;
+        let ports = Ports {
+            clock: seams.clock.clone(),
+            random: seams.random.clone(),
+            http: seams.http.clone(),
+            store: Arc::new(store.clone()),
+            leases: Arc::new(store.clone()),
+            signals: Arc::new(store.clone()),
+            apps: Arc::new(ConfiguredApps::new(&config)),
+            meter: Arc::new(metrics.clone()),
+        };
+        let engine = Engine::new(ports, config.refresh.settings(), registry::providers(&config)?, replica);
+        let app = Arc::new(Self {
+            config,
+            seams,
+            store,
+            engine,
+            keys: Keys::default(),
+            links: Links::default(),
+            metrics,
+            stop: CancellationToken::new(),
+        });
+        tokio::spawn(Arc::clone(&app).forget_changed_keys());
+        Ok(app)
+    }
+
+    /// The adapters.
+    pub fn providers(&self) -> &Providers {
+        self.engine.providers()
+    }
+
+    /// An absolute URL of ours.
+    pub fn url(&self, path: &str) -> String {
+        join(&self.config.public_url(), path)
+    }
+
+    /// What is sent to providers as `redirect_uri`: from configuration, never from a request (CO-01).
+    pub fn redirect_uri(&self) -> String {
+        self.url("oauth/callback")
+    }
+
+    /// The connector changed here: the next read sees it.
+    pub fn changed(&self, connector: &ConnectorId) {
+        self.engine.forget(connector);
+    }
+
+    async fn forget_changed_keys(self: Arc<Self>) {
+        let mut signals = self.store.subscribe();
+        loop {
+            let signal = tokio::select! {
+                signal = signals.recv() => signal,
+                () = self.stop.cancelled() => return,
+            };
+            match signal {
+                Ok(Signal::Connector(_)) => {}
+                Ok(Signal::ApiKey(_) | Signal::All) | Err(RecvError::Lagged(_)) => self.keys.forget(),
+                Err(RecvError::Closed) => return,
+            }
+        }
+    }
+}
+
+/// Opens the database with the configured master key; does not look into it.
+pub async fn open(config: &Config, seams: &Seams, replica: String) -> anyhow::Result<Store> {
+    let Some(master_key) = &config.master_key else {
+        anyhow::bail!(
+            "no master key is set: make one with `holdfast master-key new`, keep it safe, and set master_key_file \
+             (or HOLDFAST_MASTER_KEY)"
+        );
+    };
+    let options = Options {
+        url: config.database.url.expose_secret().to_owned(),
+        listen_url: config.database.listen_url.as_ref().map(|url| url.expose_secret().to_owned()),
+        max_connections: config.database.max_connections,
+        master_key: MasterKey::parse(master_key)?,
+        replica,
+        clock: seams.clock.clone(),
+        random: seams.random.clone(),
+        heartbeat: Options::HEARTBEAT,
+    };
+    Ok(Store::connect(options).await?)
+}
+
+fn join(base: &Url, path: &str) -> String {
+    format!("{}/{path}", base.as_str().trim_end_matches('/'))
+}
+
+/// The instance's OAuth apps, from the configuration.
+struct ConfiguredApps(BTreeMap<String, OAuthApp>);
+
+impl ConfiguredApps {
+    fn new(config: &Config) -> Self {
+        Self(config.oauth_apps.iter().map(|(provider, app)| (provider.clone(), app.app())).collect())
+    }
+}
+
+#[async_trait]
+impl OAuthApps for ConfiguredApps {
+    async fn find(&self, _org: &OrgId, provider: &str) -> Result<Option<OAuthApp>, StoreError> {
+        Ok(self.0.get(provider).cloned())
+    }
+}

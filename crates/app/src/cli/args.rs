@@ -1,0 +1,284 @@
+//! What can be typed. The help texts are written for somebody who sees Holdfast for the first time.
+
+use std::{net::SocketAddr, path::PathBuf};
+
+use clap::{Parser, Subcommand, ValueEnum};
+
+/// Keeps the connections of AI agents to their helpdesks alive.
+///
+/// New here? `holdfast demo` shows everything on this machine, with nothing to set up.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "holdfast", version, propagate_version = true, arg_required_else_help = true)]
+pub struct Args {
+    /// Settings file [default: $HOLDFAST_CONFIG, else ./holdfast.toml if it is there]
+    #[arg(long, global = true, value_name = "PATH")]
+    pub config: Option<PathBuf>,
+    /// Print data as JSON
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Clone, Debug, Subcommand)]
+pub enum Command {
+    /// Run the service
+    Serve(ServeArgs),
+    /// Try everything out: a service with made-up providers, an admin and data, all in one folder
+    Demo(DemoArgs),
+    /// Bring the database's schema up to date
+    Migrate(MigrateArgs),
+    /// Check the installation; says what is wrong and what to do about it
+    Doctor,
+    /// The key that seals all stored secrets
+    #[command(subcommand)]
+    MasterKey(MasterKeyCommand),
+    /// People who sign in
+    #[command(subcommand)]
+    User(UserCommand),
+    /// API keys of programs
+    #[command(subcommand)]
+    Key(KeyCommand),
+    /// Connections to accounts at providers
+    #[command(subcommand)]
+    Connector(ConnectorCommand),
+}
+
+impl Command {
+    /// What is logged where the operator has said nothing: of a command that comes and goes, only what went wrong.
+    pub fn usual_log_filter(&self) -> &'static str {
+        match self {
+            Self::Serve(_) | Self::Demo(_) => "info",
+            _ => "warn",
+        }
+    }
+}
+
+/// `holdfast serve`
+#[derive(Clone, Debug, clap::Args)]
+pub struct ServeArgs {
+    /// Address and port to listen on [default: 127.0.0.1:8080, or `listen` of the settings]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub listen: Option<SocketAddr>,
+    /// Leave the database's schema as it is
+    #[arg(long)]
+    pub no_migrate: bool,
+}
+
+/// `holdfast demo`
+#[derive(Clone, Debug, clap::Args)]
+pub struct DemoArgs {
+    /// Port on 127.0.0.1; 0 takes a free one
+    #[arg(long, value_name = "N", default_value_t = 8080)]
+    pub port: u16,
+    /// Do not open the browser
+    #[arg(long)]
+    pub no_browser: bool,
+    /// Folder for its data [default: ./holdfast-demo]
+    #[arg(long, value_name = "PATH")]
+    pub dir: Option<PathBuf>,
+}
+
+/// `holdfast migrate`
+#[derive(Clone, Debug, clap::Args)]
+pub struct MigrateArgs {
+    /// Nothing: migrate.
+    #[command(subcommand)]
+    pub command: Option<MigrateCommand>,
+}
+
+/// `holdfast migrate ...`
+#[derive(Clone, Copy, Debug, Subcommand)]
+pub enum MigrateCommand {
+    /// Show which steps are done and which are not; changes nothing
+    Status,
+}
+
+/// `holdfast master-key ...`
+#[derive(Clone, Copy, Debug, Subcommand)]
+pub enum MasterKeyCommand {
+    /// Print a new key, alone, for `master_key` or `master_key_file` of the settings
+    New,
+}
+
+/// `holdfast user ...`
+#[derive(Clone, Debug, Subcommand)]
+pub enum UserCommand {
+    /// Add a person to an organisation, which is made when it is new
+    Create {
+        /// Name of the organisation
+        #[arg(long, value_name = "NAME")]
+        org: String,
+        /// E-mail address, to sign in with
+        #[arg(long, value_name = "ADDRESS")]
+        email: String,
+        /// What the person may do
+        #[arg(long, value_enum, default_value_t = Role::Owner)]
+        role: Role,
+        /// The person also runs this installation
+        #[arg(long)]
+        operator: bool,
+        /// Read the password from stdin, one line
+        #[arg(long)]
+        password_stdin: bool,
+    },
+}
+
+/// What a person may do in an organisation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Role {
+    /// Everything
+    Owner,
+    /// Everything but owners
+    Admin,
+    /// Daily work
+    Member,
+    /// Look
+    Viewer,
+}
+
+impl Role {
+    /// The stable word in API and database.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Owner => "owner",
+            Self::Admin => "admin",
+            Self::Member => "member",
+            Self::Viewer => "viewer",
+        }
+    }
+}
+
+/// `holdfast key ...`
+#[derive(Clone, Debug, Subcommand)]
+pub enum KeyCommand {
+    /// Make a key and print it, alone and only this once
+    Create {
+        /// Name of the organisation
+        #[arg(long, value_name = "NAME")]
+        org: String,
+        /// What the key is for, to recognise it later
+        #[arg(long, value_name = "NAME")]
+        name: String,
+        /// What it may do, such as connectors:read, connectors:write, tokens:read; one or several
+        #[arg(long = "scope", value_name = "SCOPE", required = true, num_args = 1.., value_delimiter = ',')]
+        scopes: Vec<String>,
+    },
+    /// List keys; never the keys themselves
+    List {
+        /// Only of this organisation
+        #[arg(long, value_name = "NAME")]
+        org: Option<String>,
+    },
+    /// Make a key worthless, at once
+    Revoke {
+        /// Id, from `key list`
+        id: String,
+    },
+}
+
+/// `holdfast connector ...`
+#[derive(Clone, Debug, Subcommand)]
+pub enum ConnectorCommand {
+    /// List connectors and their health
+    List {
+        /// Only of this organisation
+        #[arg(long, value_name = "NAME")]
+        org: Option<String>,
+    },
+    /// Show one connector; never its secrets
+    Show {
+        /// Id, from `connector list`
+        id: String,
+    },
+    /// Call the provider with the stored credential, and say whether it works
+    Test {
+        /// Id, from `connector list`
+        id: String,
+    },
+    /// Take connectors over from another system: JSON lines, each as for POST /api/v1/connectors
+    ///
+    /// Says per line what happened. Safe to run twice: what is there already is left alone.
+    Import {
+        /// Name of the organisation; needed where there are several
+        #[arg(long, value_name = "NAME")]
+        org: Option<String>,
+        /// File, or - for stdin
+        #[arg(value_name = "FILE", default_value = "-")]
+        file: PathBuf,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{CommandFactory, error::ErrorKind};
+
+    use super::*;
+
+    fn parse(line: &str) -> Result<Args, clap::Error> {
+        Args::try_parse_from(line.split(' '))
+    }
+
+    #[test]
+    fn the_definition_holds_together() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn every_documented_command_is_understood() {
+        for line in [
+            "holdfast serve",
+            "holdfast serve --listen 127.0.0.1:8080 --no-migrate",
+            "holdfast demo --port 0 --no-browser --dir /tmp/demo",
+            "holdfast migrate",
+            "holdfast migrate status --json",
+            "holdfast doctor --config /etc/holdfast.toml",
+            "holdfast --config /etc/holdfast.toml --json doctor",
+            "holdfast master-key new",
+            "holdfast user create --org Acme --email a@example.com --role owner --operator --password-stdin",
+            "holdfast key create --org Acme --name ci --scope connectors:read tokens:read",
+            "holdfast key create --org Acme --name ci --scope connectors:read --scope tokens:read",
+            "holdfast key list --org Acme",
+            "holdfast key revoke key_1",
+            "holdfast connector list",
+            "holdfast connector show con_1 --json",
+            "holdfast connector test con_1",
+            "holdfast connector import",
+            "holdfast connector import -",
+            "holdfast connector import connectors.jsonl --org Acme",
+        ] {
+            assert!(parse(line).is_ok(), "{line}: {}", parse(line).unwrap_err());
+        }
+    }
+
+    #[test]
+    fn scopes_may_come_in_any_way() {
+        let base = "holdfast key create --org A --name n";
+        for rest in ["--scope a b", "--scope a --scope b", "--scope a,b"] {
+            let Command::Key(KeyCommand::Create { scopes, .. }) = parse(&format!("{base} {rest}")).unwrap().command
+            else {
+                panic!("another command");
+            };
+
+            assert_eq!(scopes, ["a", "b"], "{rest}");
+        }
+    }
+
+    #[test]
+    fn wrong_use_is_told_from_failure() {
+        for line in [
+            "holdfast fly",
+            "holdfast serve --listen nowhere",
+            "holdfast key create --org A --name n",
+            "holdfast user create",
+        ] {
+            let error = parse(line).unwrap_err();
+
+            assert_eq!(error.exit_code(), 2, "{line}");
+        }
+        assert_eq!(parse("holdfast --help").unwrap_err().kind(), ErrorKind::DisplayHelp);
+        assert_eq!(parse("holdfast --version").unwrap_err().exit_code(), 0);
+    }
+}

@@ -1,0 +1,165 @@
+//! `holdfast user`, `key` and `connector`: asked of the running server, or done here.
+
+use std::{
+    fs::File,
+    io::{self, BufRead, BufReader, IsTerminal},
+    path::Path,
+    process::ExitCode,
+};
+
+use anyhow::Context;
+use serde_json::{Value, json};
+
+use super::{ConnectorCommand, KeyCommand, Output, UserCommand};
+use crate::{
+    admin::{Admin, Ask, Refused},
+    config::Config,
+};
+
+pub(super) async fn user(config: Config, command: UserCommand, output: Output) -> anyhow::Result<ExitCode> {
+    let UserCommand::Create { org, email, role, operator, password_stdin } = command;
+    let password = if password_stdin { Some(one_line()?) } else { None };
+    let ask = Ask::UserCreate { org, email, role: role.as_str().to_owned(), operator, password };
+    one(config, ask, output, |value| format!("created user {}", text(&value["id"]))).await
+}
+
+pub(super) async fn key(config: Config, command: KeyCommand, output: Output) -> anyhow::Result<ExitCode> {
+    match command {
+        KeyCommand::Create { org, name, scopes } => {
+            one(config, Ask::KeyCreate { org, name, scopes }, output, |value| text(&value["key"])).await
+        }
+        KeyCommand::List { org } => {
+            let columns = ["id", "org", "name", "scopes", "created_at", "revoked_at"];
+            one(config, Ask::KeyList { org }, output, |value| table(value, &columns)).await
+        }
+        KeyCommand::Revoke { id } => {
+            one(config, Ask::KeyRevoke { id }, output, |value| format!("revoked {}", text(&value["id"]))).await
+        }
+    }
+}
+
+pub(super) async fn connector(config: Config, command: ConnectorCommand, output: Output) -> anyhow::Result<ExitCode> {
+    match command {
+        ConnectorCommand::List { org } => {
+            let columns = ["id", "org", "provider", "account", "health", "health_since", "name"];
+            one(config, Ask::ConnectorList { org }, output, |value| table(value, &columns)).await
+        }
+        ConnectorCommand::Show { id } => one(config, Ask::ConnectorShow { id }, output, pretty).await,
+        ConnectorCommand::Test { id } => {
+            let mut admin = Admin::reach(config).await?;
+            let answer = admin.ask(Ask::ConnectorTest { id }).await;
+            admin.end().await;
+            let report = answer?.map_err(|refused| anyhow::anyhow!(refused.message))?;
+            output.print(&report, || verdict(&report))?;
+            Ok(if report["ok"] == json!(true) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        }
+        ConnectorCommand::Import { org, file } => import(config, org, &file, output).await,
+    }
+}
+
+/// Asks one thing and prints its answer.
+async fn one(
+    config: Config,
+    ask: Ask,
+    output: Output,
+    shown: impl FnOnce(&Value) -> String,
+) -> anyhow::Result<ExitCode> {
+    let mut admin = Admin::reach(config).await?;
+    let answer = admin.ask(ask).await;
+    admin.end().await;
+    let value = answer?.map_err(|refused| anyhow::anyhow!(refused.message))?;
+    output.print(&value, || shown(&value))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Every line says what happened to it; a bad one stops nothing.
+async fn import(config: Config, org: Option<String>, file: &Path, output: Output) -> anyhow::Result<ExitCode> {
+    let lines: Box<dyn BufRead> = if file == Path::new("-") {
+        Box::new(BufReader::new(io::stdin()))
+    } else {
+        let opened = File::open(file).with_context(|| format!("cannot read {}", file.display()))?;
+        Box::new(BufReader::new(opened))
+    };
+    let mut admin = Admin::reach(config).await?;
+    let (mut imported, mut there, mut failed) = (0, 0, 0);
+    for (number, line) in (1..).zip(lines.lines()) {
+        let line = line.with_context(|| format!("cannot read line {number}"))?;
+        if line.trim().is_empty() {
+            continue;
+        }
+        let (status, detail) = match admin.ask(Ask::ConnectorImport { org: org.clone(), line }).await? {
+            Ok(value) => {
+                imported += 1;
+                ("imported", text(&value["id"]))
+            }
+            Err(Refused { code: Some(code), message }) if code == "connector_exists" => {
+                there += 1;
+                ("unchanged", message)
+            }
+            Err(Refused { message, .. }) => {
+                failed += 1;
+                ("failed", message)
+            }
+        };
+        let report = json!({ "line": number, "status": status, "detail": detail });
+        output.print(&report, || format!("line {number}: {status}: {detail}"))?;
+    }
+    admin.end().await;
+    eprintln!("{imported} imported, {there} unchanged, {failed} failed");
+    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn one_line() -> anyhow::Result<String> {
+    if io::stdin().is_terminal() {
+        eprintln!("Password (it is shown as you type; pipe it in to avoid that):");
+    }
+    let mut line = String::new();
+    io::stdin().lock().read_line(&mut line).context("cannot read the password")?;
+    Ok(line.trim_end_matches(['\r', '\n']).to_owned())
+}
+
+fn text(value: &Value) -> String {
+    match value {
+        Value::Null => "-".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => items.iter().map(text).collect::<Vec<_>>().join(","),
+        other => other.to_string(),
+    }
+}
+
+fn pretty(value: &Value) -> String {
+    serde_json::to_string_pretty(value).expect("it is plain data")
+}
+
+fn verdict(report: &Value) -> String {
+    if report["ok"] == json!(true) {
+        let who = &report["identity"];
+        format!(
+            "works: {} as {} ({}), answered in {} ms",
+            text(&who["account"]),
+            text(&who["name"]),
+            text(&who["role"]),
+            report["latency_ms"]
+        )
+    } else {
+        format!("does not work: {} (health: {})", text(&report["error"]), text(&report["health"]))
+    }
+}
+
+/// Columns wide enough for what they hold.
+fn table(value: &Value, columns: &[&str]) -> String {
+    let rows = value.as_array().map(Vec::as_slice).unwrap_or_default();
+    if rows.is_empty() {
+        return "none".to_owned();
+    }
+    let head: Vec<String> = columns.iter().map(|name| name.to_uppercase()).collect();
+    let cells = rows.iter().map(|row| columns.iter().map(|name| text(&row[name])).collect::<Vec<_>>());
+    let lines: Vec<Vec<String>> = std::iter::once(head).chain(cells).collect();
+    let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or_default();
+    let widths: Vec<usize> = (0..columns.len()).map(width).collect();
+    let render = |line: &Vec<String>| {
+        let padded = line.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
+        padded.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    };
+    lines.iter().map(render).collect::<Vec<_>>().join("\n")
+}

@@ -1,0 +1,161 @@
+//! `holdfast doctor`: one line for each thing that has to be right, with a remedy where it is not.
+
+use std::{process::ExitCode, time::Duration};
+
+use holdfast_core::ports::{Body, HttpRequest};
+use http::{HeaderMap, Method};
+use serde::Serialize;
+
+use super::Output;
+use crate::{
+    app,
+    config::{Config, ConfigError},
+    registry,
+    seams::Seams,
+    serve::secret_warnings,
+};
+
+/// A clock that is further off than this from the database's spoils what people read, and hints at worse.
+const CLOCK_TOLERANCE_SECS: i64 = 5;
+
+#[derive(Serialize)]
+struct Finding {
+    check: &'static str,
+    ok: bool,
+    detail: String,
+    remedy: Option<String>,
+}
+
+fn good(check: &'static str, detail: impl Into<String>) -> Finding {
+    Finding { check, ok: true, detail: detail.into(), remedy: None }
+}
+
+fn bad(check: &'static str, detail: impl Into<String>, remedy: impl Into<String>) -> Finding {
+    Finding { check, ok: false, detail: detail.into(), remedy: Some(remedy.into()) }
+}
+
+/// Checks everything that can be checked; exit 1 when anything is wrong.
+pub(super) async fn run(loaded: Result<Config, ConfigError>, output: Output) -> anyhow::Result<ExitCode> {
+    let mut findings = Vec::new();
+    match loaded {
+        Err(error) => findings.push(bad("configuration", error.to_string(), "correct that key and run this again")),
+        Ok(config) => {
+            findings.push(good("configuration", "every key is understood, and the numbers fit each other"));
+            findings.extend(examine(config).await?);
+        }
+    }
+    let wrong = findings.iter().filter(|finding| !finding.ok).count();
+    output.print(&findings, || {
+        let line = |finding: &Finding| {
+            let mark = if finding.ok { "ok   " } else { "WRONG" };
+            let remedy = finding.remedy.as_ref().map(|remedy| format!("\n      -> {remedy}")).unwrap_or_default();
+            format!("{mark} {}: {}{remedy}", finding.check, finding.detail)
+        };
+        findings.iter().map(line).collect::<Vec<_>>().join("\n")
+    })?;
+    Ok(if wrong == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+async fn examine(config: Config) -> anyhow::Result<Vec<Finding>> {
+    let mut findings = Vec::new();
+    let seams = Seams::system(&config)?;
+    if config.master_key.is_none() {
+        let remedy = "holdfast master-key new > master.key && chmod 600 master.key, then set master_key_file";
+        findings.push(bad("master key", "none is set", remedy));
+    } else {
+        findings.extend(examine_database(&config, &seams).await);
+    }
+    findings.extend(examine_providers(&config, &seams).await);
+    findings.push(examine_public_url(&config, &seams).await);
+    Ok(findings)
+}
+
+async fn examine_database(config: &Config, seams: &Seams) -> Vec<Finding> {
+    let shown = config.database.shown_url();
+    let exists = config.database.sqlite_path().is_none_or(|path| path.exists());
+    if !exists {
+        return vec![good("database", format!("{shown} does not exist yet; `holdfast serve` makes it"))];
+    }
+    let store = match app::open(config, seams, "doctor".to_owned()).await {
+        Ok(store) => store,
+        Err(error) => {
+            return vec![bad("database", format!("{shown}: {error:#}"), "check database.url, and that it is running")];
+        }
+    };
+    let mut findings = vec![good("database", format!("{shown} answers"))];
+    let pending = match store.migration_status().await {
+        Ok(steps) => steps.iter().filter(|(_, applied)| !applied).count(),
+        Err(error) => {
+            findings.push(bad("schema", format!("{:#}", anyhow::Error::new(error)), "holdfast migrate"));
+            return findings;
+        }
+    };
+    if pending > 0 {
+        findings.push(bad("schema", format!("{pending} steps are pending"), "holdfast migrate, or start the service"));
+        return findings;
+    }
+    findings.push(good("schema", "up to date"));
+    match store.unlock().await {
+        Ok(()) => findings.push(good("master key", "it is the one that sealed this database")),
+        Err(error) => findings.push(bad(
+            "master key",
+            format!("{:#}", anyhow::Error::new(error)),
+            "bring back the key that this database was sealed with",
+        )),
+    }
+    if let Ok(theirs) = store.database_clock().await {
+        let off = (theirs - seams.clock.now()).num_seconds();
+        findings.push(if off.abs() <= CLOCK_TOLERANCE_SECS {
+            good("clock", format!("{off} s off the database's"))
+        } else {
+            bad("clock", format!("{off} s off the database's"), "run NTP on both machines")
+        });
+    }
+    findings
+}
+
+async fn examine_providers(config: &Config, seams: &Seams) -> Vec<Finding> {
+    let providers = match registry::providers(config) {
+        Ok(providers) => providers,
+        Err(error) => return vec![bad("providers", format!("{error:#}"), "correct that key")],
+    };
+    let mut findings = Vec::new();
+    for provider in providers.iter() {
+        let about = provider.about();
+        if config.oauth_apps.contains_key(about.id) {
+            findings.push(good("OAuth app", format!("{} has one", about.name)));
+        } else {
+            let remedy = format!("register one there, and set oauth_apps.{}.client_id and .client_secret", about.id);
+            findings.push(bad("OAuth app", format!("{} has none, so it cannot be connected", about.name), remedy));
+        }
+    }
+    for warning in secret_warnings(config, seams.clock.now()) {
+        findings.push(bad("client secret", warning, "see the provider's page of the OAuth app"));
+    }
+    findings
+}
+
+async fn examine_public_url(config: &Config, seams: &Seams) -> Finding {
+    let url = config.public_url();
+    if config.is_loopback() {
+        return good("public URL", format!("{url} is on loopback: providers and browsers elsewhere cannot reach it"));
+    }
+    let mut target = url.clone();
+    target.set_path("/healthz");
+    let timeout = Duration::from_secs(5);
+    let request =
+        HttpRequest { method: Method::GET, url: target, headers: HeaderMap::new(), body: Body::empty(), timeout };
+    match seams.http.send(request).await {
+        Ok(response) if response.status.is_success() => good("public URL", format!("{url} reaches a service")),
+        Ok(response) => bad(
+            "public URL",
+            format!("{url} answers {}", response.status.as_u16()),
+            "check public_url, and that the proxy in front passes requests on",
+        ),
+        Err(failure) => bad(
+            "public URL",
+            format!("{url} cannot be reached from here: {failure}"),
+            "start the service; check DNS, certificate and proxy (from inside it may be closed on purpose)",
+        ),
+    }
+}

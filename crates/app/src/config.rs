@@ -1,0 +1,108 @@
+//! Configuration: `config/default.toml` (compiled in), a file, the environment, flags; later ones win.
+//!
+//! This is the one place that reads the environment. The defaults stand in the compiled file alone, never in code.
+
+mod check;
+mod error;
+mod sections;
+mod source;
+mod values;
+
+use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf};
+
+use secrecy::SecretString;
+use serde::Deserialize;
+use url::{Host, Url};
+
+pub use error::ConfigError;
+pub use sections::{
+    ConnectConfig, Database, LockBackend, LockConfig, LogConfig, LogFormat, NetworkConfig, OAuthAppConfig, OperatorConfig,
+    PrivateHost, ProviderConfig, RefreshConfig, ShutdownConfig,
+};
+pub use source::Sources;
+
+/// Every key, its default and unit.
+pub const DEFAULTS: &str = include_str!("../../../config/default.toml");
+
+/// The configuration, checked.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// Where to listen.
+    #[serde(deserialize_with = "values::parsed::address")]
+    pub listen: SocketAddr,
+    /// As configured; [`Self::public_url`] is what to use.
+    #[serde(default, deserialize_with = "values::optional::url", rename = "public_url")]
+    pub public_url_setting: Option<Url>,
+    /// Seals everything; already read from `master_key_file` where that is set.
+    #[serde(default, deserialize_with = "values::optional::secret")]
+    pub master_key: Option<SecretString>,
+    /// Where `master_key` was read from.
+    #[serde(default)]
+    pub master_key_file: Option<PathBuf>,
+    /// `[database]`
+    pub database: Database,
+    /// `[refresh]`
+    pub refresh: RefreshConfig,
+    /// `[lock]`
+    pub lock: LockConfig,
+    /// `[oauth_apps.PROVIDER]`
+    #[serde(default)]
+    pub oauth_apps: BTreeMap<String, OAuthAppConfig>,
+    /// `[providers.PROVIDER]`
+    #[serde(default)]
+    pub providers: BTreeMap<String, ProviderConfig>,
+    /// `[connect]`
+    pub connect: ConnectConfig,
+    /// `[network]`
+    pub network: NetworkConfig,
+    /// `[operator]`
+    pub operator: OperatorConfig,
+    /// `[log]`
+    pub log: LogConfig,
+    /// `[shutdown]`
+    pub shutdown: ShutdownConfig,
+}
+
+impl Config {
+    /// Reads, merges and checks. The error is one line: where, which key, what is allowed.
+    pub fn load(sources: &Sources) -> Result<Self, ConfigError> {
+        let figment = source::merge(sources)?;
+        let config: Self = figment.extract().map_err(|error| ConfigError::from_figment(&figment, error))?;
+        check::check(&config).map_err(|problem| problem.located(&figment))?;
+        Ok(config)
+    }
+
+    /// Where browsers and providers reach this instance. Follows [`Self::listen`] unless it is set, so put the bound
+    /// address there when the port was 0.
+    pub fn public_url(&self) -> Url {
+        self.public_url_setting.clone().unwrap_or_else(|| {
+            Url::parse(&format!("http://{}", self.listen)).expect("a socket address is the authority of a URL")
+        })
+    }
+
+    /// Whether the instance can only be reached from its own machine.
+    pub fn is_loopback(&self) -> bool {
+        is_loopback(&self.public_url())
+    }
+}
+
+impl Default for Config {
+    /// `config/default.toml` alone.
+    fn default() -> Self {
+        Self::load(&Sources::default()).expect("a test holds the compiled defaults to be right")
+    }
+}
+
+/// Whether a URL's host is this machine, by its name alone (RFC 6761 section 6.3 for `.localhost`).
+pub(crate) fn is_loopback(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.to_canonical().is_loopback(),
+        None => false,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,160 @@
+//! What one value alone cannot tell: ranges, and numbers that must fit each other.
+
+use std::time::Duration;
+
+use figment::Figment;
+use secrecy::ExposeSecret;
+use tracing_subscriber::EnvFilter;
+
+use super::{
+    Config,
+    error::{ConfigError, origin},
+};
+
+/// A finding: the keys that it is about, the first one being the one to change.
+#[derive(Debug)]
+pub(super) struct Problem {
+    keys: Vec<String>,
+    what: String,
+}
+
+impl Problem {
+    fn new(keys: &[&str], what: impl Into<String>) -> Self {
+        Self { keys: keys.iter().map(|&key| key.to_owned()).collect(), what: what.into() }
+    }
+
+    /// Names where the keys were set. Of several, the place of one that the operator set comes first.
+    pub(super) fn located(self, figment: &Figment) -> ConfigError {
+        let places: Vec<_> = self.keys.iter().map(|key| origin(figment, key)).collect();
+        let set = places.iter().find(|place| !matches!(place.as_str(), "default" | "configuration"));
+        let place = set.or(places.first()).map_or("configuration", String::as_str);
+        ConfigError(format!("{place}: {}: {}", self.keys.join(", "), self.what))
+    }
+}
+
+fn ensure(holds: bool, keys: &[&str], what: impl FnOnce() -> String) -> Result<(), Problem> {
+    if holds { Ok(()) } else { Err(Problem::new(keys, what())) }
+}
+
+pub(super) fn check(config: &Config) -> Result<(), Problem> {
+    addresses(config)?;
+    database(config)?;
+    refresh(config)?;
+    ensure(
+        config.shutdown.drain >= config.refresh.exchange_timeout,
+        &["shutdown.drain_secs", "refresh.exchange_timeout_secs"],
+        || {
+            format!(
+                "the drain ({}) must be at least the time-out of an exchange ({}), so that none is cut off",
+                secs(config.shutdown.drain),
+                secs(config.refresh.exchange_timeout)
+            )
+        },
+    )?;
+    for (id, provider) in &config.providers {
+        ensure(
+            provider.access_token_life.is_none_or(|life| !life.is_zero()),
+            &[&format!("providers.{id}.access_token_life_secs")],
+            || "must be above 0".to_owned(),
+        )?;
+    }
+    for email in &config.operator.emails {
+        ensure(
+            email.split('@').count() == 2 && !email.starts_with('@') && !email.ends_with('@'),
+            &["operator.emails"],
+            || format!("\"{email}\" is no e-mail address"),
+        )?;
+    }
+    if let Some(filter) = &config.log.filter {
+        EnvFilter::try_new(filter).map_err(|error| {
+            Problem::new(
+                &["log.filter"],
+                format!("not usable ({error}); allowed is a level, or as in \"warn,holdfast_core=debug\""),
+            )
+        })?;
+    }
+    Ok(())
+}
+
+fn addresses(config: &Config) -> Result<(), Problem> {
+    let url = config.public_url();
+    if config.public_url_setting.is_none() {
+        ensure(config.is_loopback(), &["public_url", "listen"], || {
+            format!("public_url has to be set when listen ({}) is not a loopback address", config.listen)
+        })?;
+    }
+    ensure(
+        url.path() == "/" && url.query().is_none() && url.fragment().is_none() && url.username().is_empty(),
+        &["public_url"],
+        || "allowed is scheme, host and port, such as https://holdfast.example.com".to_owned(),
+    )?;
+    ensure(url.scheme() == "https" || config.is_loopback(), &["public_url"], || {
+        "must be https, unless its host is a loopback one".to_owned()
+    })?;
+    ensure(
+        config.network.allow_private_hosts.is_empty() || config.is_loopback(),
+        &["network.allow_private_hosts", "public_url"],
+        || format!("private hosts cannot be allowed on an instance with a public address ({url})"),
+    )
+}
+
+fn database(config: &Config) -> Result<(), Problem> {
+    let postgres = |url: &str| url.starts_with("postgres://") || url.starts_with("postgresql://");
+    let url = config.database.url.expose_secret();
+    ensure(postgres(url) || url.starts_with("sqlite:"), &["database.url"], || {
+        "allowed is sqlite://FILE or postgres://USER:PASSWORD@HOST/NAME".to_owned()
+    })?;
+    if let Some(listen) = &config.database.listen_url {
+        ensure(postgres(listen.expose_secret()), &["database.listen_url"], || {
+            "allowed is postgres://USER:PASSWORD@HOST/NAME".to_owned()
+        })?;
+        ensure(postgres(url), &["database.listen_url", "database.url"], || {
+            "a listen_url is for PostgreSQL; database.url is SQLite".to_owned()
+        })?;
+    }
+    ensure((1..=1000).contains(&config.database.max_connections), &["database.max_connections"], || {
+        format!("{} is not usable; allowed is 1 to 1000", config.database.max_connections)
+    })
+}
+
+fn refresh(config: &Config) -> Result<(), Problem> {
+    let refresh = &config.refresh;
+    for (key, value) in [
+        ("exchange_timeout_secs", refresh.exchange_timeout),
+        ("wait_bound_secs", refresh.wait_bound),
+        ("backoff_base_secs", refresh.backoff_base),
+        ("loop_interval_secs", refresh.loop_interval),
+    ] {
+        ensure(!value.is_zero(), &[&format!("refresh.{key}")], || "must be above 0".to_owned())?;
+    }
+    ensure(
+        refresh.exchange_timeout + refresh.lease_slack < refresh.lease,
+        &["refresh.lease_secs", "refresh.exchange_timeout_secs", "refresh.lease_slack_secs"],
+        || {
+            format!(
+                "the lease ({}) must be longer than the time-out of an exchange ({}) and the slack ({}) together",
+                secs(refresh.lease),
+                secs(refresh.exchange_timeout),
+                secs(refresh.lease_slack)
+            )
+        },
+    )?;
+    ensure(refresh.margin_share > 0.0 && refresh.margin_share <= 0.5, &["refresh.margin_share"], || {
+        format!("{} is not usable; allowed is above 0 and up to 0.5", refresh.margin_share)
+    })?;
+    for (low, low_value, high, high_value) in [
+        ("refresh.margin_floor_secs", refresh.margin_floor, "refresh.margin_cap_secs", refresh.margin_cap),
+        ("refresh.backoff_base_secs", refresh.backoff_base, "refresh.backoff_cap_secs", refresh.backoff_cap),
+    ] {
+        ensure(low_value <= high_value, &[low, high], || {
+            format!("the first ({}) must not be above the second ({})", secs(low_value), secs(high_value))
+        })?;
+    }
+    ensure((1..=10_000).contains(&refresh.batch), &["refresh.batch"], || {
+        format!("{} is not usable; allowed is 1 to 10000", refresh.batch)
+    })
+}
+
+fn secs(duration: Duration) -> String {
+    format!("{} s", duration.as_secs_f64())
+}

@@ -1,0 +1,297 @@
+//! One struct per section of the file. What a key means stands in `config/default.toml`.
+
+use std::{path::PathBuf, str::FromStr, time::Duration};
+
+use chrono::{DateTime, Utc};
+use holdfast_core::{ports::OAuthApp, refresh::Settings};
+use secrecy::{ExposeSecret, SecretString};
+use serde::{Deserialize, Deserializer, de::Error};
+use url::{Host, Url};
+
+use super::values::{self, Scalar, optional, parsed};
+
+/// `[database]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Database {
+    /// `sqlite://` or `postgres://`; a secret, since it may hold a password.
+    #[serde(deserialize_with = "parsed::secret")]
+    pub url: SecretString,
+    /// Where `url` was read from.
+    #[serde(default)]
+    pub url_file: Option<PathBuf>,
+    /// A direct connection for LISTEN.
+    #[serde(default, deserialize_with = "optional::secret")]
+    pub listen_url: Option<SecretString>,
+    /// Where `listen_url` was read from.
+    #[serde(default)]
+    pub listen_url_file: Option<PathBuf>,
+    /// Connections of this process.
+    #[serde(deserialize_with = "parsed::whole")]
+    pub max_connections: u32,
+    /// Whether the service brings the schema up to date.
+    #[serde(deserialize_with = "parsed::switch")]
+    pub migrate_on_start: bool,
+}
+
+impl Database {
+    /// One machine, one file.
+    pub fn is_sqlite(&self) -> bool {
+        self.url.expose_secret().starts_with("sqlite:")
+    }
+
+    /// The SQLite file; `None` on PostgreSQL.
+    pub fn sqlite_path(&self) -> Option<PathBuf> {
+        let rest = self.url.expose_secret().strip_prefix("sqlite:")?;
+        let path = rest.strip_prefix("//").unwrap_or(rest);
+        Some(PathBuf::from(path.split_once('?').map_or(path, |(path, _)| path)))
+    }
+
+    /// The URL for people: without password and query.
+    pub fn shown_url(&self) -> String {
+        let Ok(mut url) = Url::parse(self.url.expose_secret()) else {
+            // `sqlite://data/holdfast.sqlite?mode=rwc` is no URL of RFC 3986, and holds no secret before its query.
+            let url = self.url.expose_secret();
+            return url.split_once('?').map_or(url, |(path, _)| path).to_owned();
+        };
+        url.set_query(None);
+        if url.password().is_some() && url.set_password(None).is_err() {
+            return format!("{}://...", url.scheme());
+        }
+        url.into()
+    }
+}
+
+/// `[refresh]`
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "each is a field of the engine's `Settings`, and is explained there")]
+pub struct RefreshConfig {
+    #[serde(rename = "lease_secs", deserialize_with = "parsed::secs")]
+    pub lease: Duration,
+    #[serde(rename = "exchange_timeout_secs", deserialize_with = "parsed::secs")]
+    pub exchange_timeout: Duration,
+    #[serde(rename = "lease_slack_secs", deserialize_with = "parsed::secs")]
+    pub lease_slack: Duration,
+    #[serde(rename = "wait_bound_secs", deserialize_with = "parsed::secs")]
+    pub wait_bound: Duration,
+    #[serde(rename = "orphan_wait_secs", deserialize_with = "parsed::secs")]
+    pub orphan_wait: Duration,
+    #[serde(rename = "confirm_pause_secs", deserialize_with = "parsed::secs")]
+    pub confirm_pause: Duration,
+    #[serde(rename = "rejection_interval_secs", deserialize_with = "parsed::secs")]
+    pub rejection_interval: Duration,
+    #[serde(deserialize_with = "parsed::number")]
+    pub margin_share: f64,
+    #[serde(rename = "margin_floor_secs", deserialize_with = "parsed::secs")]
+    pub margin_floor: Duration,
+    #[serde(rename = "margin_cap_secs", deserialize_with = "parsed::secs")]
+    pub margin_cap: Duration,
+    #[serde(rename = "backoff_base_secs", deserialize_with = "parsed::secs")]
+    pub backoff_base: Duration,
+    #[serde(rename = "backoff_cap_secs", deserialize_with = "parsed::secs")]
+    pub backoff_cap: Duration,
+    /// How often the scheduler looks for what is due.
+    #[serde(rename = "loop_interval_secs", deserialize_with = "parsed::secs")]
+    pub loop_interval: Duration,
+    /// How many credentials the scheduler takes at a time.
+    #[serde(deserialize_with = "parsed::whole")]
+    pub batch: u32,
+}
+
+impl RefreshConfig {
+    /// The engine's part.
+    pub fn settings(&self) -> Settings {
+        Settings {
+            lease: self.lease,
+            exchange_timeout: self.exchange_timeout,
+            lease_slack: self.lease_slack,
+            wait_bound: self.wait_bound,
+            orphan_wait: self.orphan_wait,
+            confirm_pause: self.confirm_pause,
+            rejection_interval: self.rejection_interval,
+            margin_share: self.margin_share,
+            margin_floor: self.margin_floor,
+            margin_cap: self.margin_cap,
+            backoff_base: self.backoff_base,
+            backoff_cap: self.backoff_cap,
+        }
+    }
+}
+
+/// `[lock]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LockConfig {
+    /// Where leases are kept.
+    pub backend: LockBackend,
+}
+
+/// Where leases are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockBackend {
+    /// As rows, by the database's clock.
+    Database,
+}
+
+impl<'de> Deserialize<'de> for LockBackend {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match parsed::text(deserializer)?.as_str() {
+            "database" => Ok(Self::Database),
+            "redis" => Err(D::Error::custom("\"redis\" is not supported yet; use \"database\"")),
+            other => Err(D::Error::unknown_variant(other, &["database"])),
+        }
+    }
+}
+
+/// `[oauth_apps.PROVIDER]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OAuthAppConfig {
+    /// Public.
+    #[serde(deserialize_with = "parsed::text")]
+    pub client_id: String,
+    /// `None`: a public client.
+    #[serde(default, deserialize_with = "optional::secret")]
+    pub client_secret: Option<SecretString>,
+    /// Where `client_secret` was read from.
+    #[serde(default)]
+    pub client_secret_file: Option<PathBuf>,
+    /// Tried when the current one is refused.
+    #[serde(default, deserialize_with = "optional::secret")]
+    pub next_client_secret: Option<SecretString>,
+    /// Where `next_client_secret` was read from.
+    #[serde(default)]
+    pub next_client_secret_file: Option<PathBuf>,
+    /// When the provider lets the secret expire.
+    #[serde(default, deserialize_with = "optional::moment")]
+    pub client_secret_expires_at: Option<DateTime<Utc>>,
+}
+
+impl OAuthAppConfig {
+    /// As the engine takes it.
+    pub fn app(&self) -> OAuthApp {
+        OAuthApp {
+            client_id: self.client_id.clone(),
+            client_secret: self.client_secret.clone(),
+            next_client_secret: self.next_client_secret.clone(),
+        }
+    }
+}
+
+/// `[providers.PROVIDER]`
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProviderConfig {
+    /// Instead of the provider's own address.
+    #[serde(default, deserialize_with = "optional::url")]
+    pub base_url_override: Option<Url>,
+    /// What to ask the provider for.
+    #[serde(default, rename = "access_token_life_secs", deserialize_with = "optional::secs")]
+    pub access_token_life: Option<Duration>,
+}
+
+/// `[network]`
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NetworkConfig {
+    /// Exceptions of the guard against private addresses, for provider endpoints alone.
+    #[serde(deserialize_with = "private_hosts")]
+    pub allow_private_hosts: Vec<PrivateHost>,
+}
+
+/// A private address that may be reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PrivateHost {
+    /// Every loopback address, every port.
+    Loopback,
+    /// This host and port, whatever its address.
+    Exactly(Host<String>, u16),
+}
+
+impl FromStr for PrivateHost {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        if text == "loopback" {
+            return Ok(Self::Loopback);
+        }
+        let (host, port) = text.rsplit_once(':').ok_or(())?;
+        Ok(Self::Exactly(Host::parse(host).map_err(drop)?, port.parse().map_err(drop)?))
+    }
+}
+
+fn private_hosts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<PrivateHost>, D::Error> {
+    let read = |text: String| {
+        text.parse().map_err(|()| D::Error::custom(format!("\"{text}\" is neither HOST:PORT nor \"loopback\"")))
+    };
+    values::list(deserializer)?.into_iter().map(read).collect()
+}
+
+/// `[operator]`
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OperatorConfig {
+    /// Who is told of trouble with the instance itself.
+    #[serde(deserialize_with = "values::list")]
+    pub emails: Vec<String>,
+}
+
+/// `[log]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LogConfig {
+    /// How a line looks.
+    pub format: LogFormat,
+    /// In the language of tracing-subscriber's `EnvFilter`.
+    #[serde(default, deserialize_with = "optional::text")]
+    pub filter: Option<String>,
+}
+
+/// How a log line looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people.
+    Pretty,
+    /// For machines.
+    Json,
+}
+
+impl<'de> Deserialize<'de> for LogFormat {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        values::scalar(deserializer, "\"pretty\" or \"json\"", |value| match value {
+            Scalar::Text("pretty") => Some(Self::Pretty),
+            Scalar::Text("json") => Some(Self::Json),
+            _ => None,
+        })
+    }
+}
+
+/// `[shutdown]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ShutdownConfig {
+    /// How long a stopping service waits for what is under way.
+    #[serde(rename = "drain_secs", deserialize_with = "parsed::secs")]
+    pub drain: Duration,
+}
+
+/// `[connect]`
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ConnectConfig {
+    /// Where a connect link may send the browser in the end.
+    #[serde(deserialize_with = "origins")]
+    pub return_origins: Vec<Url>,
+}
+
+fn origins<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Url>, D::Error> {
+    let read = |text: String| {
+        let plain = |url: &Url| {
+            matches!(url.scheme(), "http" | "https") && url.path() == "/" && url.query().is_none() && url.fragment().is_none()
+        };
+        let wrong = || D::Error::custom(format!("\"{text}\" is not an origin, such as https://app.example.com"));
+        Url::parse(&text).ok().filter(plain).ok_or_else(wrong)
+    };
+    values::list(deserializer)?.into_iter().map(read).collect()
+}

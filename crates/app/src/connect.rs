@@ -1,0 +1,116 @@
+//! Connect and Reconnect: a link, a page, the provider's consent, and back.
+//!
+//! GET on a link only shows a page, since mail scanners follow links; a POST from that page starts the consent, bound
+//! to this browser by a cookie. `state` works once, for ten minutes. Nothing is written before the provider has said
+//! whose account came back.
+
+mod callback;
+mod page;
+mod start;
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex},
+};
+
+use axum::{
+    Router,
+    http::{HeaderName, HeaderValue, header},
+    routing::get,
+};
+use chrono::{DateTime, TimeDelta, Utc};
+use holdfast_core::{ConnectorId, Health, Snapshot};
+use holdfast_store::{NewSession, Purpose};
+use secrecy::ExposeSecret;
+use tower_http::set_header::SetResponseHeaderLayer;
+use url::Url;
+
+use crate::{app::App, keys, problem::Problem};
+
+/// How long a link can be used to start a consent.
+const LINK_LIFE: TimeDelta = TimeDelta::hours(1);
+/// How long a consent may take (RFC 9700 asks for a short life; people read consent pages slowly).
+const STATE_LIFE: TimeDelta = TimeDelta::minutes(10);
+
+/// A connect link.
+#[derive(Clone)]
+pub struct Link {
+    /// For a person's browser; a secret until it is used.
+    pub url: String,
+    /// After this it starts nothing.
+    pub expires_at: DateTime<Utc>,
+}
+
+/// Links that errors have named lately, so that a failing connector that is asked a thousand times makes one.
+#[derive(Default)]
+pub struct Links(Mutex<HashMap<ConnectorId, (i64, Link)>>);
+
+/// The pages, outside of `/api`.
+pub fn router(app: Arc<App>) -> Router {
+    let plain = |name: HeaderName, value: &'static str| {
+        SetResponseHeaderLayer::overriding(name, HeaderValue::from_static(value))
+    };
+    // Every page is told where its form may lead by itself: browsers hold a redirect after a form to `form-action`.
+    Router::new()
+        .route("/connect/{link}", get(start::show).post(start::start))
+        .route("/oauth/callback", get(callback::callback))
+        .route("/connectors/{id}", get(page::connector))
+        .route("/static/plain.css", get(page::style))
+        .layer(plain(header::REFERRER_POLICY, "no-referrer"))
+        .layer(plain(header::X_CONTENT_TYPE_OPTIONS, "nosniff"))
+        .layer(plain(header::X_FRAME_OPTIONS, "DENY"))
+        .layer(plain(header::CACHE_CONTROL, "no-store"))
+        .with_state(app)
+}
+
+/// A new link for this connector.
+pub async fn make_link(app: &App, connector: &Snapshot, return_url: Option<String>) -> Result<Link, Problem> {
+    let text = keys::secret_text("", app.seams.random.as_ref());
+    let text = text.expose_secret();
+    let at = app.seams.clock.now();
+    let expires_at = at + LINK_LIFE;
+    let session = NewSession {
+        org: connector.org.clone(),
+        connector: connector.connector.clone(),
+        link_hash: keys::hash(text),
+        purpose: if connector.health == Health::Pending { Purpose::Connect } else { Purpose::Reconnect },
+        return_url,
+        at,
+        expires_at,
+    };
+    app.store.create_session(&session).await?;
+    Ok(Link { url: app.url(&format!("connect/{text}")), expires_at })
+}
+
+/// Where an error sends a person: a connect link for callers that may make one, else the connector's page.
+pub async fn reconnect_url(app: &App, connector: &Snapshot, may_connect: bool) -> Result<String, Problem> {
+    if !may_connect {
+        return Ok(app.url(&format!("connectors/{}", connector.connector)));
+    }
+    let soon = app.seams.clock.now() + LINK_LIFE / 2;
+    let kept = app.links.0.lock().expect("no panic happens while it is held").get(&connector.connector).cloned();
+    if let Some((epoch, link)) = kept
+        && epoch == connector.epoch
+        && link.expires_at > soon
+    {
+        return Ok(link.url);
+    }
+    let link = make_link(app, connector, None).await?;
+    let mut links = app.links.0.lock().expect("no panic happens while it is held");
+    links.retain(|_, (_, link)| link.expires_at > soon);
+    links.insert(connector.connector.clone(), (connector.epoch, link.clone()));
+    Ok(link.url)
+}
+
+/// A `return_url` of an origin that the operator listed.
+pub fn checked_return_url(app: &App, given: Option<&str>) -> Result<Option<String>, Problem> {
+    let Some(given) = given else { return Ok(None) };
+    let listed = |url: &Url| app.config.connect.return_origins.iter().any(|origin| origin.origin() == url.origin());
+    match Url::parse(given) {
+        Ok(url) if matches!(url.scheme(), "https" | "http") && listed(&url) => Ok(Some(url.into())),
+        _ => Err(Problem::invalid(
+            "return_url",
+            "It has to be an absolute URL of an origin that is listed in connect.return_origins.",
+        )),
+    }
+}

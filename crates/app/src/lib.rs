@@ -1,0 +1,29 @@
+//! Holdfast itself: everything that runs.
+//!
+//! - [`app`]: the service, put together; [`serve`] lets it answer.
+//! - [`api`], [`connect`], [`ops`]: REST, the connect flow's pages, health and metrics.
+//! - [`admin`]: what the command line asks of a service, here or in another process.
+//! - [`config`]: settings, from the compiled defaults, a file, the environment and flags.
+//! - [`seams`]: time, randomness and HTTP as values; the real ones.
+//! - [`logging`], [`metrics`]: what the operator sees.
+//! - [`cli`]: the command line.
+
+pub mod admin;
+pub mod api;
+pub mod app;
+mod care;
+pub mod cli;
+pub mod config;
+pub mod connect;
+pub mod keys;
+pub mod logging;
+pub mod metrics;
+pub mod ops;
+pub mod problem;
+pub mod registry;
+pub mod seams;
+pub mod serve;
+
+pub use app::App;
+pub use config::{Config, ConfigError, Sources};
+pub use seams::Seams;

@@ -1,0 +1,109 @@
+//! Metrics for Prometheus.
+//!
+//! Whoever counts something calls the macros of the `metrics` crate; this module owns the recorder behind them. There is
+//! one per process, so several instances in one process (tests) count into the same one.
+
+use std::{sync::OnceLock, time::Duration};
+
+use holdfast_core::{ports::Meter, refresh::OutcomeKind};
+use metrics::{Unit, counter, describe_counter, describe_histogram, histogram};
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use tracing::warn;
+
+const EXCHANGES: &str = "holdfast_exchanges_total";
+const EXCHANGE_SECONDS: &str = "holdfast_exchange_seconds";
+const FLIGHTS_JOINED: &str = "holdfast_flights_joined_total";
+const LEASE_WAIT_SECONDS: &str = "holdfast_lease_wait_seconds";
+
+/// From a provider next door to one at the end of its time-out.
+const BUCKETS_SECS: [f64; 11] = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0];
+
+/// The recorder has to be drained about this often, or it keeps every sample of its histograms.
+pub const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
+
+/// The process's metrics, and the core's [`Meter`].
+#[derive(Clone)]
+pub struct Metrics {
+    handle: PrometheusHandle,
+}
+
+impl Metrics {
+    /// Installs the recorder, once per process.
+    pub fn install() -> Self {
+        static HANDLE: OnceLock<PrometheusHandle> = OnceLock::new();
+        let handle = HANDLE.get_or_init(|| {
+            let recorder = PrometheusBuilder::new()
+                .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), &BUCKETS_SECS)
+                .expect("there are buckets")
+                .build_recorder();
+            let handle = recorder.handle();
+            if metrics::set_global_recorder(recorder).is_err() {
+                warn!("another metrics recorder is installed: /metrics stays empty");
+            }
+            describe();
+            handle
+        });
+        Self { handle: handle.clone() }
+    }
+
+    /// All metrics in the Prometheus text format.
+    pub fn render(&self) -> String {
+        self.handle.render()
+    }
+
+    /// To be called every [`UPKEEP_INTERVAL`].
+    pub fn upkeep(&self) {
+        self.handle.run_upkeep();
+    }
+}
+
+fn describe() {
+    describe_counter!(EXCHANGES, Unit::Count, "Exchanges with a token endpoint, by provider and outcome");
+    describe_histogram!(EXCHANGE_SECONDS, Unit::Seconds, "Duration of an exchange, by provider and outcome");
+    describe_counter!(FLIGHTS_JOINED, Unit::Count, "Callers that joined a refresh which was under way");
+    describe_histogram!(LEASE_WAIT_SECONDS, Unit::Seconds, "How long a refresh waited for its lease");
+}
+
+impl Meter for Metrics {
+    fn exchange(&self, provider: &str, outcome: OutcomeKind, duration: Duration) {
+        let labels = [("provider", provider.to_owned()), ("outcome", outcome.as_str().to_owned())];
+        counter!(EXCHANGES, &labels).increment(1);
+        histogram!(EXCHANGE_SECONDS, &labels).record(duration);
+    }
+
+    fn joined(&self) {
+        counter!(FLIGHTS_JOINED).increment(1);
+    }
+
+    fn lease_wait(&self, waited: Duration) {
+        histogram!(LEASE_WAIT_SECONDS).record(waited);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_counted_is_rendered_with_its_description() {
+        let metrics = Metrics::install();
+
+        metrics.exchange("zendesk", OutcomeKind::Rotated, Duration::from_millis(120));
+        metrics.joined();
+        metrics.lease_wait(Duration::from_millis(5));
+        metrics.upkeep();
+
+        let text = Metrics::install().render();
+        for line in [
+            "# HELP holdfast_exchanges_total Exchanges with a token endpoint, by provider and outcome",
+            "# TYPE holdfast_exchanges_total counter",
+            "holdfast_exchanges_total{provider=\"zendesk\",outcome=\"rotated\"} 1",
+            "holdfast_exchange_seconds_bucket{provider=\"zendesk\",outcome=\"rotated\",le=\"0.25\"} 1",
+            "holdfast_exchange_seconds_count{provider=\"zendesk\",outcome=\"rotated\"} 1",
+            "holdfast_flights_joined_total 1",
+            "holdfast_lease_wait_seconds_count 1",
+        ] {
+            assert!(text.contains(line), "{line} is not in\n{text}");
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! For the operator's tools: is it alive, is it ready, what do the numbers say. No secrets and no tenants here.
+
+use std::sync::Arc;
+
+use axum::{
+    Json, Router,
+    extract::State,
+    http::{StatusCode, header},
+    response::IntoResponse,
+    routing::get,
+};
+use holdfast_core::ports::Signals;
+use metrics::gauge;
+use serde_json::json;
+use tracing::warn;
+
+use crate::app::App;
+
+/// `/healthz`, `/readyz`, `/metrics`.
+pub fn router(app: Arc<App>) -> Router {
+    Router::new()
+        .route("/healthz", get(|| async { "ok\n" }))
+        .route("/readyz", get(ready))
+        .route("/metrics", get(numbers))
+        .with_state(app)
+}
+
+/// Ready: the database answers, signals arrive, and the service is not stopping.
+async fn ready(State(app): State<Arc<App>>) -> impl IntoResponse {
+    let database = app.store.ping().await;
+    if let Err(error) = &database {
+        warn!(%error, "not ready: the database does not answer");
+    }
+    let checks = [
+        ("database", database.is_ok()),
+        ("signals", app.store.alive()),
+        ("serving", !app.stop.is_cancelled()),
+    ];
+    let all = checks.iter().all(|(_, good)| *good);
+    let status = if all { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    let checks: serde_json::Map<_, _> = checks.iter().map(|(name, good)| ((*name).to_owned(), json!(good))).collect();
+    (status, Json(json!({"ready": all, "checks": checks})))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "nobody has 2^52 connectors")]
+async fn numbers(State(app): State<Arc<App>>) -> impl IntoResponse {
+    if let Ok(overdue) = app.store.overdue_count(app.seams.clock.now()).await {
+        gauge!("holdfast_refreshes_due").set(overdue as f64);
+    }
+    if let Ok(open) = app.store.open_exchange_count().await {
+        gauge!("holdfast_exchanges_open").set(open as f64);
+    }
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], app.metrics.render())
+}

@@ -1,0 +1,202 @@
+//! Errors as the REST API answers them: `application/problem+json` (RFC 9457) with a stable `code`.
+
+use std::time::Duration;
+
+use axum::{
+    Json,
+    http::{HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use holdfast_core::{
+    AuthError, ConnectorId,
+    error::{Error, ErrorKind, Retry},
+    ports::StoreError,
+};
+use serde::Serialize;
+use tracing::error;
+use utoipa::ToSchema;
+
+/// What went wrong, and what to do about it.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Problem {
+    /// A URI reference that names the kind of problem: `/problems/` and the code.
+    #[serde(rename = "type")]
+    kind: String,
+    /// The status in words.
+    title: &'static str,
+    /// HTTP status.
+    status: u16,
+    /// What happened here, and the next step.
+    detail: String,
+    /// Stable, for programs.
+    code: &'static str,
+    /// Seconds until it makes sense to try again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry_after: Option<u64>,
+    /// Where a person reconnects.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reconnect_url: Option<String>,
+    /// The input's field that is at fault.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    field: Option<String>,
+    /// The connector that is in the way.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    connector_id: Option<String>,
+}
+
+impl Problem {
+    /// With this status, code and explanation.
+    pub fn new(status: StatusCode, code: &'static str, detail: impl Into<String>) -> Self {
+        Self {
+            kind: format!("/problems/{code}"),
+            title: status.canonical_reason().unwrap_or("Error"),
+            status: status.as_u16(),
+            detail: detail.into(),
+            code,
+            retry_after: None,
+            reconnect_url: None,
+            field: None,
+            connector_id: None,
+        }
+    }
+
+    /// No such thing in this org.
+    pub fn not_found(what: &str) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "not_found", format!("There is no such {what} in this organisation."))
+    }
+
+    /// Input that is not understood.
+    pub fn invalid(field: &str, detail: impl Into<String>) -> Self {
+        Self { field: Some(field.to_owned()), ..Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", detail) }
+    }
+
+    /// Something else is in the way.
+    pub fn conflict(code: &'static str, detail: impl Into<String>, connector: &ConnectorId) -> Self {
+        Self { connector_id: Some(connector.to_string()), ..Self::new(StatusCode::CONFLICT, code, detail) }
+    }
+
+    /// Come back later.
+    #[must_use]
+    pub fn retry_after(mut self, after: Duration) -> Self {
+        // Rounded up: who comes back on the second must not come too early.
+        self.retry_after = Some(after.as_secs() + u64::from(after.subsec_nanos() > 0));
+        self
+    }
+
+    /// Where a person reconnects.
+    #[must_use]
+    pub fn reconnect_at(mut self, url: Option<String>) -> Self {
+        self.reconnect_url = url;
+        self
+    }
+
+    /// The code, for callers that decide by it.
+    pub fn code(&self) -> &'static str {
+        self.code
+    }
+
+    /// The sentence, for surfaces without JSON.
+    pub fn detail(&self) -> &str {
+        &self.detail
+    }
+}
+
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Self {
+        error!(error = format!("{:#}", anyhow::Error::new(error)), "the database is in trouble");
+        Self::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "storage_unavailable",
+            "Holdfast cannot reach its database at the moment. Try again.",
+        )
+        .retry_after(Duration::from_secs(2))
+    }
+}
+
+impl From<AuthError> for Problem {
+    fn from(error: AuthError) -> Self {
+        use StatusCode as S;
+        match error {
+            AuthError::NotFound => Self::not_found("connector"),
+            AuthError::Pending => Self::new(
+                S::CONFLICT,
+                "connector_pending",
+                "The connector is not authorised yet. Send an admin to a connect link.",
+            ),
+            AuthError::Disconnected => Self::new(
+                S::CONFLICT,
+                "connector_disconnected",
+                "The connector was disconnected by an admin. Reconnect it to use it again.",
+            ),
+            AuthError::AuthFailed { reason, detail, .. } => {
+                let words = detail.map(|words| format!(" The provider said: {words}.")).unwrap_or_default();
+                let detail = format!("{}{words} A person has to reconnect it.", reason.sentence("The provider"));
+                Self::new(S::CONFLICT, "connector_auth_failed", detail)
+            }
+            AuthError::AppRejected { detail, retry_after } => Self::new(
+                S::BAD_GATEWAY,
+                "oauth_app_rejected",
+                format!("The OAuth app itself is at fault, not the connector; the operator has to look: {detail}."),
+            )
+            .retry_after(retry_after),
+            AuthError::Unreadable => Self::new(
+                S::SERVICE_UNAVAILABLE,
+                "refresh_unavailable",
+                "The stored credential cannot be decrypted: bring the right master key back, or reconnect.",
+            )
+            .retry_after(Duration::from_mins(1)),
+            AuthError::StillGood => Self::new(
+                S::SERVICE_UNAVAILABLE,
+                "refresh_unavailable",
+                "The provider's own test call accepts this token, which is seconds old: the API that rejected it \
+                 probably means that the call is not allowed.",
+            )
+            .retry_after(Duration::from_mins(1)),
+            AuthError::Unavailable { class, detail, retry_after } => Self::new(
+                S::SERVICE_UNAVAILABLE,
+                "refresh_unavailable",
+                format!("There is no token at the moment ({}): {detail}. Nobody has to reconnect.", class.as_str()),
+            )
+            .retry_after(retry_after),
+        }
+    }
+}
+
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        use StatusCode as S;
+        let (status, code) = match error.kind {
+            ErrorKind::AuthFailed => (S::CONFLICT, "connector_auth_failed"),
+            ErrorKind::Forbidden => (S::FORBIDDEN, "provider_forbidden"),
+            ErrorKind::NotFound => (S::NOT_FOUND, "provider_not_found"),
+            ErrorKind::Conflict => (S::CONFLICT, "provider_conflict"),
+            ErrorKind::Invalid => (S::UNPROCESSABLE_ENTITY, "invalid"),
+            ErrorKind::Busy => (S::SERVICE_UNAVAILABLE, "provider_busy"),
+            ErrorKind::Unavailable => (S::SERVICE_UNAVAILABLE, "provider_unavailable"),
+            ErrorKind::Unreadable => (S::BAD_GATEWAY, "provider_unreadable"),
+        };
+        let problem = Self::new(status, code, error.message);
+        match error.retry {
+            Retry::Never => problem,
+            Retry::Backoff => problem.retry_after(Duration::from_secs(5)),
+            Retry::After(after) => problem.retry_after(after),
+        }
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(self.status).expect("it was made from a status");
+        let retry_after = self.retry_after;
+        let mut response = (status, Json(self)).into_response();
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        if let Some(after) = retry_after {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(after));
+        }
+        if status == StatusCode::UNAUTHORIZED {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        response
+    }
+}

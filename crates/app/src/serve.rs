@@ -1,0 +1,227 @@
+//! A service that answers: listener, scheduler, and an end that cuts nothing off.
+
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+
+use anyhow::Context;
+use axum::{
+    Router,
+    extract::Request,
+    http::HeaderName,
+    middleware::{self, Next},
+    response::{IntoResponse, Response},
+};
+use chrono::{DateTime, Utc};
+use holdfast_store::ServingLock;
+use tokio::net::TcpListener;
+use tower_http::{
+    catch_panic::CatchPanicLayer,
+    request_id::{MakeRequestUuid, PropagateRequestIdLayer, SetRequestIdLayer},
+};
+use tracing::{debug, error, info, warn};
+
+use crate::{
+    admin,
+    api,
+    app::App,
+    config::Config,
+    connect,
+    metrics::UPKEEP_INTERVAL,
+    ops,
+    problem::Problem,
+};
+
+/// The client secret's end is told from this many days ahead on (TE-11).
+pub const SECRET_WARNING_DAYS: i64 = 30;
+
+/// Everything that is served.
+pub fn router(app: &Arc<App>) -> Router {
+    let id = HeaderName::from_static("x-request-id");
+    Router::new()
+        .nest("/api/v1", api::router(Arc::clone(app)))
+        .merge(connect::router(Arc::clone(app)))
+        .merge(ops::router(Arc::clone(app)))
+        .layer(CatchPanicLayer::custom(|_| panicked()))
+        .layer(middleware::from_fn(log))
+        .layer(PropagateRequestIdLayer::new(id.clone()))
+        .layer(SetRequestIdLayer::new(id, MakeRequestUuid))
+}
+
+fn panicked() -> Response {
+    let detail = "Something went wrong on our side; the request id finds it in the log.";
+    Problem::new(axum::http::StatusCode::INTERNAL_SERVER_ERROR, "internal", detail).into_response()
+}
+
+/// One line a request: method, route and status. Never the path itself, which may hold a connect link, nor a query.
+async fn log(request: Request, next: Next) -> Response {
+    let method = request.method().clone();
+    let route = request.extensions().get::<axum::extract::MatchedPath>().map(|path| path.as_str().to_owned());
+    let id = request.headers().get("x-request-id").and_then(|id| id.to_str().ok()).unwrap_or_default().to_owned();
+    let response = next.run(request).await;
+    let (status, route) = (response.status().as_u16(), route.as_deref().unwrap_or("(no route)"));
+    if status >= 500 {
+        warn!(http.method = %method, http.route = route, http.status = status, request.id = id, "{method} {route}: {status}");
+    } else {
+        debug!(http.method = %method, http.route = route, http.status = status, request.id = id, "{method} {route}: {status}");
+    }
+    response
+}
+
+/// Opens the port, with an error that says what to do.
+pub async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address).await.with_context(|| {
+        format!("cannot listen on {address}; is another service there? Choose another with --listen ADDRESS:PORT")
+    })
+}
+
+/// Serves until `end`, then drains: no new requests, the ones under way are answered, and no exchange is cut off.
+pub async fn serve(
+    app: Arc<App>,
+    listener: TcpListener,
+    end: impl Future<Output = ()> + Send + 'static,
+) -> anyhow::Result<()> {
+    let lock = app.store.lock_for_serving()?;
+    let lost = app.store.void_previous(&lock).await?;
+    if lost > 0 {
+        warn!("{lost} exchanges of the process before were not finished; their answers may be lost");
+    }
+    let work = Beside::start(&app, lock)?;
+    info!("listening on http://{}, reached as {}", listener.local_addr()?, app.config.public_url());
+    axum::serve(listener, router(&app)).with_graceful_shutdown(end).await?;
+    info!("stopping: waiting for what is under way");
+    work.end(&app).await;
+    info!("stopped");
+    Ok(())
+}
+
+/// What runs beside requests.
+pub struct Beside {
+    tasks: Vec<tokio::task::JoinHandle<()>>,
+    _lock: ServingLock,
+}
+
+impl Beside {
+    /// Starts it.
+    pub fn start(app: &Arc<App>, lock: ServingLock) -> anyhow::Result<Self> {
+        let store = app.store.clone();
+        let stop = app.stop.clone();
+        let mut tasks = vec![
+            tokio::spawn(async move { store.run(stop).await }),
+            tokio::spawn(schedule(Arc::clone(app))),
+            tokio::spawn(upkeep(Arc::clone(app))),
+        ];
+        if let Some(listener) = admin::socket(&app.config)? {
+            tasks.push(tokio::spawn(admin::answer(Arc::clone(app), listener)));
+        }
+        Ok(Self { tasks, _lock: lock })
+    }
+
+    /// Waits for every exchange, as long as the drain may take, then ends the rest.
+    pub async fn end(self, app: &Arc<App>) {
+        tokio::select! {
+            () = app.engine.drain() => {}
+            () = app.seams.clock.sleep(app.config.shutdown.drain) => {
+                error!("the drain took too long: an exchange or a write that is under way may be lost");
+            }
+        }
+        app.stop.cancel();
+        for task in self.tasks {
+            if let Err(error) = task.await {
+                error!(%error, "a task ended badly");
+            }
+        }
+    }
+}
+
+/// Refreshes what is due, looking every so often.
+async fn schedule(app: Arc<App>) {
+    loop {
+        let batch = u64::from(app.config.refresh.batch);
+        match app.engine.refresh_due(batch).await {
+            // A full batch: there is more.
+            Ok(count) if count as u64 >= batch => {}
+            Ok(_) => {
+                if pause(&app, app.config.refresh.loop_interval).await {
+                    return;
+                }
+            }
+            Err(error) => {
+                warn!(%error, "could not look for what is due");
+                if pause(&app, app.config.refresh.loop_interval).await {
+                    return;
+                }
+            }
+        }
+        if app.stop.is_cancelled() {
+            return;
+        }
+    }
+}
+
+/// Keeps metrics small, and tells once a day of client secrets that are about to end.
+async fn upkeep(app: Arc<App>) {
+    let day = Duration::from_hours(24);
+    let mut told = None;
+    loop {
+        app.metrics.upkeep();
+        let now = app.seams.clock.uptime();
+        if told.is_none_or(|at| now.saturating_sub(at) >= day) {
+            told = Some(now);
+            for warning in secret_warnings(&app.config, app.seams.clock.now()) {
+                warn!("{warning}");
+            }
+        }
+        if pause(&app, UPKEEP_INTERVAL).await {
+            return;
+        }
+    }
+}
+
+/// One line for each OAuth app whose client secret ends soon or has ended.
+pub fn secret_warnings(config: &Config, now: DateTime<Utc>) -> Vec<String> {
+    let warning = |provider: &String, end: DateTime<Utc>| {
+        let days = (end - now).num_days();
+        if end <= now {
+            Some(format!("the client secret of {provider} ended on {}; set a new one in oauth_apps.{provider}", end.date_naive()))
+        } else if days < SECRET_WARNING_DAYS {
+            Some(format!(
+                "the client secret of {provider} ends in {days} days; make a new one there and set it as \
+                 oauth_apps.{provider}.next_client_secret"
+            ))
+        } else {
+            None
+        }
+    };
+    config.oauth_apps.iter().filter_map(|(id, app)| warning(id, app.client_secret_expires_at?)).collect()
+}
+
+/// True when the service stops.
+async fn pause(app: &App, time: Duration) -> bool {
+    tokio::select! {
+        () = app.seams.clock.sleep(time) => false,
+        () = app.stop.cancelled() => true,
+    }
+}
+
+/// SIGTERM or Ctrl-C.
+pub async fn asked_to_stop() {
+    let interrupt = async {
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    };
+    #[cfg(unix)]
+    let terminate = async {
+        match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
+            Ok(mut signal) => {
+                signal.recv().await;
+            }
+            Err(_) => std::future::pending().await,
+        }
+    };
+    #[cfg(not(unix))]
+    let terminate = std::future::pending::<()>();
+    tokio::select! {
+        () = interrupt => {}
+        () = terminate => {}
+    }
+}

@@ -1,0 +1,160 @@
+//! The world of the sandbox: helpdesks, and what they have in common.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use crate::clock::Clock;
+use crate::counters::Counts;
+use crate::faults::{Faults, Gate};
+use crate::options::{Client, Options};
+use crate::zendesk::data::Data;
+use crate::zendesk::limits::Limiter;
+use crate::zendesk::tokens::Tokens;
+
+/// Helpdesks that exist at start.
+const FIRST_HELPDESKS: [&str; 2] = ["acme", "globex"];
+
+/// Locks for a short moment. Nothing in this crate holds such a guard across an `await`.
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// One helpdesk.
+#[derive(Debug)]
+pub(crate) struct Desk {
+    pub(crate) name: String,
+    pub(crate) url: String,
+    pub(crate) account_id: i64,
+    pub(crate) tokens: Mutex<Tokens>,
+    pub(crate) data: Mutex<Data>,
+    pub(crate) faults: Mutex<Faults>,
+    pub(crate) gate: Gate,
+    pub(crate) limiter: Mutex<Limiter>,
+    pub(crate) counts: Counts,
+}
+
+impl Desk {
+    fn new(name: &str, url: String) -> Self {
+        let account_id = account_id(name);
+        Self {
+            name: name.to_owned(),
+            url,
+            account_id,
+            tokens: Mutex::default(),
+            data: Mutex::new(Data::seeded(account_id)),
+            faults: Mutex::default(),
+            gate: Gate::default(),
+            limiter: Mutex::default(),
+            counts: Counts::default(),
+        }
+    }
+
+    /// The name as a person would write it: `acme` is Acme.
+    pub(crate) fn title(&self) -> String {
+        let mut letters = self.name.chars();
+        letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+    }
+}
+
+/// Everything that lives while the sandbox runs.
+#[derive(Debug)]
+pub(crate) struct World {
+    pub(crate) clock: Clock,
+    pub(crate) url: String,
+    first_options: Options,
+    first_redirect_uris: Vec<String>,
+    options: RwLock<Options>,
+    pub(crate) client: Mutex<Client>,
+    desks: RwLock<BTreeMap<String, Arc<Desk>>>,
+    seq: AtomicU64,
+}
+
+impl World {
+    pub(crate) fn new(url: String, options: Options, redirect_uris: Vec<String>) -> Self {
+        let world = Self {
+            clock: Clock::default(),
+            url,
+            first_options: options,
+            options: RwLock::new(options),
+            client: Mutex::new(Client::new(redirect_uris.clone())),
+            first_redirect_uris: redirect_uris,
+            desks: RwLock::default(),
+            seq: AtomicU64::new(1),
+        };
+        for name in FIRST_HELPDESKS {
+            world.create(name);
+        }
+        world
+    }
+
+    pub(crate) fn options(&self) -> Options {
+        *self.options.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn set_options(&self, options: Options) {
+        *self.options.write().unwrap_or_else(PoisonError::into_inner) = options;
+    }
+
+    pub(crate) fn next_seq(&self) -> u64 {
+        self.seq.fetch_add(1, Ordering::SeqCst)
+    }
+
+    pub(crate) fn find(&self, name: &str) -> Option<Arc<Desk>> {
+        let desks = self.desks.read().unwrap_or_else(PoisonError::into_inner);
+        desks.get(name).cloned()
+    }
+
+    pub(crate) fn all(&self) -> Vec<Arc<Desk>> {
+        let desks = self.desks.read().unwrap_or_else(PoisonError::into_inner);
+        desks.values().cloned().collect()
+    }
+
+    /// The helpdesk of that name, made when there is none. `None` when it is no DNS label.
+    pub(crate) fn create(&self, name: &str) -> Option<Arc<Desk>> {
+        if !is_dns_label(name) {
+            return None;
+        }
+        if let Some(desk) = self.find(name) {
+            return Some(desk);
+        }
+        let desk = Arc::new(Desk::new(name, format!("{}/zendesk/{name}", self.url)));
+        let mut desks = self.desks.write().unwrap_or_else(PoisonError::into_inner);
+        Some(Arc::clone(desks.entry(name.to_owned()).or_insert(desk)))
+    }
+
+    /// Closes a helpdesk: from then on its address answers that there is none.
+    pub(crate) fn close(&self, name: &str) -> bool {
+        let closed = self.desks.write().unwrap_or_else(PoisonError::into_inner).remove(name);
+        if let Some(desk) = &closed {
+            desk.gate.set(&Faults::default());
+        }
+        closed.is_some()
+    }
+
+    /// Back to the first moment. Requests under way end in the old helpdesks, unseen.
+    pub(crate) fn reset(&self) {
+        self.clock.reset();
+        self.set_options(self.first_options);
+        *locked(&self.client) = Client::new(self.first_redirect_uris.clone());
+        for desk in self.all() {
+            self.close(&desk.name);
+        }
+        for name in FIRST_HELPDESKS {
+            self.create(name);
+        }
+    }
+}
+
+fn is_dns_label(name: &str) -> bool {
+    let inner = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-';
+    (1..=63).contains(&name.len()) && name.bytes().all(inner) && !name.starts_with('-') && !name.ends_with('-')
+}
+
+/// The same for the same name in every run (FNV-1a).
+fn account_id(name: &str) -> i64 {
+    let hash = name
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    20_000_000 + i64::try_from(hash % 1_000_000).unwrap_or(0)
+}

@@ -1,0 +1,88 @@
+//! How strict the sandbox is, and what its OAuth client looks like.
+
+use serde::{Deserialize, Serialize};
+
+/// The identifier of the one OAuth client that is registered at start.
+pub const CLIENT_ID: &str = "zdg-holdfast";
+/// That client's secret until the control API changes it.
+pub const CLIENT_SECRET: &str = "sandbox-secret";
+/// The API token that every helpdesk accepts in Basic authentication.
+pub const API_TOKEN: &str = "sandbox-api-token";
+
+/// What can be switched, at start and later through the control API.
+///
+/// The defaults are the strictest reading of Zendesk's documentation.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize, PartialEq, Eq)]
+#[serde(default, deny_unknown_fields)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent switches, each with a name; there is no state machine in them"
+)]
+pub struct Options {
+    /// Refuse an authorisation request without an S256 challenge.
+    pub pkce_required: bool,
+    /// Refuse unknown scopes with `invalid_scope`; off: issue a token whose calls all answer 403.
+    pub strict_scopes: bool,
+    /// A spent refresh token, or a spent code, that comes back kills the grant's newest tokens too.
+    pub family_revocation: bool,
+    /// Search wants plain `read`, a resource scope is not enough for it.
+    pub search_needs_read: bool,
+    /// For so long a spent refresh token buys the same new pair again; 0 is none, as with Zendesk.
+    pub reuse_grace_secs: u32,
+    /// Shortest life of an access token that may be asked for. Zendesk: 300.
+    pub min_expires_in: u32,
+    /// Shortest life of a refresh token that may be asked for. Zendesk: 604,800.
+    pub min_refresh_expires_in: u32,
+    /// Status of a successful token answer: 200, or 201 as the OpenAPI file says.
+    pub success_status: u16,
+    /// API calls per helpdesk and minute; 0 switches the limit off.
+    pub rate_limit: u32,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            pkce_required: true,
+            strict_scopes: true,
+            family_revocation: true,
+            search_needs_read: true,
+            reuse_grace_secs: 0,
+            min_expires_in: 300,
+            min_refresh_expires_in: 604_800,
+            success_status: 200,
+            rate_limit: 700,
+        }
+    }
+}
+
+/// The registered OAuth client: shared by all helpdesks, as a global client is.
+#[derive(Debug, Clone)]
+pub(crate) struct Client {
+    pub(crate) secret: String,
+    pub(crate) next_secret: Option<String>,
+    pub(crate) redirect_uris: Vec<String>,
+}
+
+impl Client {
+    pub(crate) fn new(redirect_uris: Vec<String>) -> Self {
+        Self { secret: CLIENT_SECRET.to_owned(), next_secret: None, redirect_uris }
+    }
+
+    pub(crate) fn accepts(&self, id: Option<&str>, secret: Option<&str>) -> bool {
+        let Some(secret) = secret else { return false };
+        id == Some(CLIENT_ID) && (secret == self.secret || self.next_secret.as_deref() == Some(secret))
+    }
+
+    /// Any loopback address, or an https address that is on the list, character by character.
+    pub(crate) fn may_redirect_to(&self, uri: &str) -> bool {
+        let Ok(parsed) = url::Url::parse(uri) else {
+            return false;
+        };
+        if parsed.fragment().is_some() {
+            return false;
+        }
+        let loopback = matches!(parsed.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"));
+        (loopback && matches!(parsed.scheme(), "http" | "https"))
+            || (parsed.scheme() == "https" && self.redirect_uris.iter().any(|known| known == uri))
+    }
+}

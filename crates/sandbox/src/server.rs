@@ -1,0 +1,281 @@
+//! The server: from a builder to a port, and the way of a request to its imitation.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::to_bytes;
+use axum::extract::State;
+use axum::response::Response;
+use axum::serve::ListenerExt as _;
+use chrono::{DateTime, Utc};
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use crate::control;
+use crate::counters::Counters;
+use crate::desk::{World, locked};
+use crate::handle::Helpdesk;
+use crate::http::{Answer, Request, pairs};
+use crate::options::Options;
+use crate::zendesk;
+use crate::zendesk::consent::{ConsentRefused, consent};
+
+/// No request of any provider comes near this.
+const BODY_LIMIT_BYTES: usize = 4 << 20;
+/// Requests under way get so long when the sandbox is stopped.
+const STOP_PATIENCE: Duration = Duration::from_secs(2);
+
+/// How a sandbox starts.
+#[derive(Debug, Clone)]
+pub struct Builder {
+    ip: IpAddr,
+    port: u16,
+    public_url: Option<String>,
+    options: Options,
+    redirect_uris: Vec<String>,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self {
+            ip: Ipv4Addr::LOCALHOST.into(),
+            port: 0,
+            public_url: None,
+            options: Options::default(),
+            redirect_uris: Vec::new(),
+        }
+    }
+}
+
+impl Builder {
+    /// The port; 0, the default, takes a free one.
+    #[must_use]
+    pub fn port(mut self, port: u16) -> Self {
+        self.port = port;
+        self
+    }
+
+    /// The address to bind; 127.0.0.1 when not called.
+    #[must_use]
+    pub fn ip(mut self, ip: IpAddr) -> Self {
+        self.ip = ip;
+        self
+    }
+
+    /// How callers reach the sandbox, for the links in its answers; `http://{ip}:{port}` when not called.
+    #[must_use]
+    pub fn public_url(mut self, url: impl Into<String>) -> Self {
+        self.public_url = Some(url.into().trim_end_matches('/').to_owned());
+        self
+    }
+
+    /// All switches at once.
+    #[must_use]
+    pub fn options(mut self, options: Options) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// Changes some of the switches.
+    #[must_use]
+    pub fn with(mut self, change: impl FnOnce(&mut Options)) -> Self {
+        change(&mut self.options);
+        self
+    }
+
+    /// One more https address that the OAuth client may send people back to; loopback ones always work.
+    #[must_use]
+    pub fn redirect_uri(mut self, uri: impl Into<String>) -> Self {
+        self.redirect_uris.push(uri.into());
+        self
+    }
+
+    /// Binds and serves, on a task of the current runtime.
+    pub async fn start(self) -> io::Result<Sandbox> {
+        let listener = TcpListener::bind((self.ip, self.port)).await?;
+        let addr = listener.local_addr()?;
+        let url = self.public_url.unwrap_or_else(|| format!("http://{addr}"));
+        let world = Arc::new(World::new(url, self.options, self.redirect_uris));
+        let router = Router::new().fallback(handle).with_state(Arc::clone(&world));
+        let (stop, stopped) = oneshot::channel::<()>();
+        let listener = listener.tap_io(|stream| {
+            if let Err(error) = stream.set_nodelay(true) {
+                tracing::debug!("could not set TCP_NODELAY: {error}");
+            }
+        });
+        let task = tokio::spawn(async move {
+            let served = axum::serve(listener, router)
+                .with_graceful_shutdown(async move {
+                    // A dropped sender means a dropped sandbox, which stops as well.
+                    stopped.await.ok();
+                })
+                .await;
+            if let Err(error) = served {
+                tracing::error!("the sandbox stopped serving: {error}");
+            }
+        });
+        Ok(Sandbox { world, addr, stop: Some(stop), task })
+    }
+}
+
+/// A running sandbox. Dropping it stops it.
+#[derive(Debug)]
+pub struct Sandbox {
+    world: Arc<World>,
+    addr: SocketAddr,
+    stop: Option<oneshot::Sender<()>>,
+    task: JoinHandle<()>,
+}
+
+impl Sandbox {
+    /// Starts to build one.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// Where it listens.
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// `http://127.0.0.1:PORT`, without a slash at the end.
+    pub fn url(&self) -> &str {
+        &self.world.url
+    }
+
+    /// What the operator setting `providers.zendesk.base_url_override` has to be.
+    pub fn zendesk_override(&self) -> String {
+        format!("{}/zendesk/{{account}}", self.world.url)
+    }
+
+    /// A helpdesk that exists: `acme` and `globex` do from the start.
+    pub fn helpdesk(&self, name: &str) -> Option<Helpdesk> {
+        let desk = self.world.find(name)?;
+        Some(Helpdesk::new(Arc::clone(&self.world), desk))
+    }
+
+    /// All helpdesks, by name.
+    pub fn helpdesks(&self) -> Vec<Helpdesk> {
+        let desks = self.world.all().into_iter();
+        desks.map(|desk| Helpdesk::new(Arc::clone(&self.world), desk)).collect()
+    }
+
+    /// A helpdesk, made when there is none of that name; `None` when the name is no DNS label.
+    pub fn create_helpdesk(&self, name: &str) -> Option<Helpdesk> {
+        let desk = self.world.create(name)?;
+        Some(Helpdesk::new(Arc::clone(&self.world), desk))
+    }
+
+    /// Closes a helpdesk: its address answers "No help desk at this address". False when there was none.
+    pub fn close_helpdesk(&self, name: &str) -> bool {
+        self.world.close(name)
+    }
+
+    /// The numbers of all helpdesks together.
+    pub fn counters(&self) -> Counters {
+        let mut sum = Counters::default();
+        for desk in self.world.all() {
+            sum += desk.counts.read();
+        }
+        sum
+    }
+
+    /// Moves the sandbox's clock forward.
+    pub fn advance(&self, by: Duration) {
+        self.world.clock.advance(by);
+    }
+
+    /// What its clock says.
+    pub fn now(&self) -> DateTime<Utc> {
+        DateTime::from_timestamp_millis(self.world.clock.now_ms()).unwrap_or_default()
+    }
+
+    /// The switches.
+    pub fn options(&self) -> Options {
+        self.world.options()
+    }
+
+    /// Changes switches while it runs.
+    pub fn set_options(&self, options: Options) {
+        self.world.set_options(options);
+    }
+
+    /// The client's secret from now on, and one more that is accepted as well.
+    pub fn set_client_secret(&self, current: &str, next: Option<&str>) {
+        let mut client = locked(&self.world.client);
+        current.clone_into(&mut client.secret);
+        client.next_secret = next.map(str::to_owned);
+    }
+
+    /// Allows the authorisation request as `user` (an id, an address or the start of a name) and answers the address
+    /// that the browser would be sent back to.
+    pub fn consent(&self, authorize_url: &str, user: &str) -> Result<String, ConsentRefused> {
+        consent(&self.world, authorize_url, Some(user))
+    }
+
+    /// Denies it.
+    pub fn deny(&self, authorize_url: &str) -> Result<String, ConsentRefused> {
+        consent(&self.world, authorize_url, None)
+    }
+
+    /// Back to the first moment: tokens, tickets, clock, switches, trouble, counters.
+    pub fn reset(&self) {
+        self.world.reset();
+    }
+
+    /// Stops listening, and waits a little for requests under way.
+    pub async fn stop(mut self) {
+        drop(self.stop.take());
+        if tokio::time::timeout(STOP_PATIENCE, &mut self.task).await.is_err() {
+            self.task.abort();
+        }
+    }
+
+    /// Serves until the process ends or the socket fails: for a binary.
+    pub async fn serve(mut self) {
+        (&mut self.task).await.ok();
+    }
+}
+
+async fn handle(State(world): State<Arc<World>>, request: axum::extract::Request) -> Response {
+    let (parts, body) = request.into_parts();
+    let Ok(body) = to_bytes(body, BODY_LIMIT_BYTES).await else {
+        return Answer::text(413, "Request Entity Too Large").into_response();
+    };
+    let mut path: Vec<String> =
+        parts.uri.path().split('/').filter(|segment| !segment.is_empty()).map(percent_decoded).collect();
+    let prefix = if path.is_empty() { String::new() } else { path.remove(0) };
+    let request = Request {
+        query: pairs(parts.uri.query().unwrap_or_default().as_bytes()),
+        method: parts.method,
+        headers: parts.headers,
+        path,
+        body,
+    };
+    match prefix.as_str() {
+        "zendesk" => zendesk::serve(world, request).await,
+        "control" => control::serve(&world, &request).into_response(),
+        "" => Answer::empty(302).header("location", "/control").into_response(),
+        _ => Answer::text(404, "There is /zendesk/{subdomain} and /control here").into_response(),
+    }
+}
+
+fn percent_decoded(segment: &str) -> String {
+    let mut bytes = Vec::with_capacity(segment.len());
+    let mut rest = segment.as_bytes();
+    while let Some((first, tail)) = rest.split_first() {
+        let hex = |at: usize| tail.get(at).and_then(|c| char::from(*c).to_digit(16));
+        if let (b'%', Some(high), Some(low)) = (first, hex(0), hex(1)) {
+            bytes.push(u8::try_from(high * 16 + low).unwrap_or_default());
+            rest = &tail[2..];
+        } else {
+            bytes.push(*first);
+            rest = tail;
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}

@@ -1,0 +1,45 @@
+//! Zendesk, imitated from its documentation: `/zendesk/{subdomain}/…` is `https://{subdomain}.zendesk.com/…`.
+
+mod api;
+pub(crate) mod consent;
+pub(crate) mod data;
+pub(crate) mod limits;
+mod pages;
+mod paging;
+mod people;
+mod scopes;
+mod search;
+pub(crate) mod seed;
+mod ticket_changes;
+mod tickets;
+pub(crate) mod token_endpoint;
+pub(crate) mod tokens;
+
+use std::sync::Arc;
+
+use axum::response::Response;
+
+use crate::desk::World;
+use crate::http::{Answer, Request};
+
+pub(crate) use pages::{csp, page};
+
+/// `request.path` starts with the subdomain.
+pub(crate) async fn serve(world: Arc<World>, mut request: Request) -> Response {
+    let name = if request.path.is_empty() { String::new() } else { request.path.remove(0) };
+    let Some(desk) = world.find(&name) else {
+        let page = pages::message("No help desk at this address", &format!("{name}.zendesk.com"));
+        return Answer::html(404, page).into_response();
+    };
+    let path: Vec<&str> = request.path.iter().map(String::as_str).collect();
+    match (request.method.as_str(), path.as_slice()) {
+        ("GET", ["oauth", "authorizations", "new"]) => consent::show(&world, &desk, &request).into_response(),
+        ("POST", ["oauth", "authorizations"]) => consent::decide(&world, &desk, &request).into_response(),
+        ("POST", ["oauth", "tokens"]) => token_endpoint::serve(world, desk, request).await,
+        (_, ["api", "v2", ..]) => {
+            request.path.drain(..2);
+            api::serve(&world, &desk, request).await
+        }
+        _ => Answer::html(404, pages::message("The page you were looking for does not exist", "")).into_response(),
+    }
+}

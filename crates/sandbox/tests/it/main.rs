@@ -1,0 +1,7 @@
+//! The sandbox over HTTP, as callers of the provider meet it.
+
+mod api;
+mod control;
+mod faults;
+mod oauth;
+mod support;

@@ -1,0 +1,195 @@
+//! Table `connectors`: making, naming and deleting them.
+
+use chrono::{DateTime, Utc};
+use holdfast_core::{
+    ConnectorId, CredentialId, OrgId, Secret, Version,
+    health::Event,
+    ports::{Changed, StoreError},
+};
+use sea_orm::ConnectionTrait;
+use secrecy::SecretString;
+use serde_json::Value;
+
+use crate::{
+    credentials::{WriteSecret, lock_of},
+    extras,
+    health::{Change, patients},
+    row::{self, Columns, Row},
+    seal::DataKey,
+    sql::{self, failed, micros, values},
+    store::Store,
+};
+
+/// A connector to be made.
+#[derive(Clone, Debug)]
+pub struct NewConnector {
+    /// Whose.
+    pub org: OrgId,
+    /// The provider's id.
+    pub provider: String,
+    /// The account's canonical id.
+    pub account: String,
+    /// What people call it.
+    pub name: String,
+    /// A foreign id that the API accepts too; unique in the org.
+    pub alias: Option<String>,
+    /// What it authenticates with; [`Secret::Absent`] makes it `pending`.
+    pub secret: Secret,
+    /// Next time for the scheduler.
+    pub due_at: Option<DateTime<Utc>>,
+    /// What rides along.
+    pub extras: Vec<(String, SecretString)>,
+    /// When.
+    pub at: DateTime<Utc>,
+}
+
+/// What became of a [`NewConnector`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Created {
+    /// It was made.
+    New(ConnectorId),
+    /// The org has this one on the same account; nothing was changed.
+    Exists(ConnectorId),
+    /// Another connector of the org, this one, has the alias; nothing was changed.
+    AliasTaken(ConnectorId),
+}
+
+impl Store {
+    /// Makes a connector. With a credential it starts `connected`, at version and epoch 1, with the effects in the
+    /// outbox.
+    pub async fn create_connector(&self, new: &NewConnector) -> Result<Created, StoreError> {
+        let doing = "make a connector";
+        let connector = ConnectorId::from(self.id("con"));
+        let credential = CredentialId::from(self.id("cred"));
+        let tx = self.transaction(doing).await?;
+        let key = self.data_key(&tx, &new.org).await?;
+        insert_credential(&tx, &key, &credential, new).await?;
+        if insert_connector(&tx, &connector, &credential, new).await? == 0 {
+            let found = in_the_way(&tx, new).await?;
+            tx.rollback().await.map_err(failed(doing))?;
+            // Between the two statements it may have been deleted; the caller may try again.
+            return found.ok_or_else(|| StoreError::new(doing));
+        }
+        for (name, value) in &new.extras {
+            extras::insert(&tx, &key, &new.org, &connector, name, value).await?;
+        }
+        if !matches!(new.secret, Secret::Absent) {
+            let change = Change {
+                event: Event::Authorized,
+                reason: None,
+                detail: None,
+                at: new.at,
+                kind: "connected",
+                actor: None,
+                version: Version::NONE.next(),
+                always: false,
+            };
+            for patient in patients(&tx, doing, "id = $1", connector.as_str()).await? {
+                self.change(&tx, &patient, &change).await?;
+            }
+        }
+        tx.commit().await.map_err(failed(doing))?;
+        self.connector_changed(&connector);
+        Ok(Created::New(connector))
+    }
+
+    /// Another name for people. Moves neither version nor epoch.
+    pub async fn rename_connector(&self, org: &OrgId, id: &ConnectorId, name: &str) -> Result<Changed, StoreError> {
+        let sql = "UPDATE connectors SET name = $3 WHERE org_id = $1 AND id = $2";
+        if sql::run(self.db(), "rename a connector", sql, values![org.as_str(), id.as_str(), name]).await? == 0 {
+            return Ok(Changed::No);
+        }
+        self.connector_changed(id);
+        Ok(Changed::Yes)
+    }
+
+    /// Deletes it with its extras, sessions, exchanges and timeline, and the credential when no other connector shares
+    /// it. Answers the secret that went with it, for a revocation; [`Secret::Absent`] when none did. `None`: there is no
+    /// such connector. Effects in the outbox stay, and none are added: disconnect first where they are wished for.
+    pub async fn delete_connector(&self, org: &OrgId, id: &ConnectorId) -> Result<Option<Secret>, StoreError> {
+        let doing = "delete a connector";
+        let tx = self.transaction(doing).await?;
+        let Some(locked) = lock_of(&tx, doing, id).await?.filter(|found| found.org_id == org.as_str()) else {
+            tx.rollback().await.map_err(failed(doing))?;
+            return Ok(None);
+        };
+        let sql = format!("{} WHERE c.id = $1", row::SELECT);
+        let held: Option<Row> = sql::one(&tx, doing, sql, values![id.as_str()]).await?;
+        let mut held = held.map_or(Secret::Absent, |row| row.secret(&self.inner.sealer));
+        sql::run(&tx, doing, "DELETE FROM connectors WHERE id = $1", values![id.as_str()]).await?;
+        let others = patients(&tx, doing, "credential_id = $1", &locked.id).await?;
+        if others.is_empty() {
+            sql::run(&tx, doing, "DELETE FROM credentials WHERE id = $1", values![locked.id.as_str()]).await?;
+            sql::run(&tx, doing, "DELETE FROM leases WHERE credential_id = $1", values![locked.id.as_str()]).await?;
+        } else {
+            held = Secret::Absent;
+        }
+        tx.commit().await.map_err(failed(doing))?;
+        self.connector_changed(id);
+        Ok(Some(held))
+    }
+
+    /// Keeps what the provider's who-am-I call said.
+    pub async fn set_identity(&self, id: &ConnectorId, identity: &Value) -> Result<Changed, StoreError> {
+        let sql = "UPDATE connectors SET identity = $2 WHERE id = $1";
+        if sql::run(self.db(), "note an identity", sql, values![id.as_str(), identity.clone()]).await? == 0 {
+            return Ok(Changed::No);
+        }
+        self.connector_changed(id);
+        Ok(Changed::Yes)
+    }
+}
+
+async fn insert_credential(
+    tx: &impl ConnectionTrait,
+    key: &DataKey,
+    credential: &CredentialId,
+    new: &NewConnector,
+) -> Result<(), StoreError> {
+    let doing = "make a credential";
+    let sql = "INSERT INTO credentials (id, org_id, kind, scopes) VALUES ($1, $2, 'none', $3)";
+    let no_scopes = Value::Array(Vec::new());
+    sql::run(tx, doing, sql, values![credential.as_str(), new.org.as_str(), no_scopes]).await?;
+    if matches!(new.secret, Secret::Absent) {
+        return Ok(());
+    }
+    let columns = Columns::of(&new.secret, key, &new.org, credential.as_str())
+        .ok_or_else(|| StoreError::new("seal a secret that could not be opened"))?;
+    let version = Version::NONE.next();
+    let write = WriteSecret { credential: credential.as_str(), version, columns, due_at: new.due_at, at: new.at };
+    write.run(tx, doing, "").await.map(|_| ())
+}
+
+async fn insert_connector(
+    tx: &impl ConnectionTrait,
+    connector: &ConnectorId,
+    credential: &CredentialId,
+    new: &NewConnector,
+) -> Result<u64, StoreError> {
+    let sql = "INSERT INTO connectors (id, org_id, credential_id, provider, account, name, alias, health, \
+               health_since, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7, 'pending', $8, $8) ON CONFLICT DO NOTHING";
+    let values = values![
+        connector.as_str(),
+        new.org.as_str(),
+        credential.as_str(),
+        new.provider.as_str(),
+        new.account.as_str(),
+        new.name.as_str(),
+        new.alias.clone(),
+        micros(new.at),
+    ];
+    sql::run(tx, "make a connector", sql, values).await
+}
+
+/// Which connector of the org has the account, or else the alias.
+async fn in_the_way(tx: &impl ConnectionTrait, new: &NewConnector) -> Result<Option<Created>, StoreError> {
+    let doing = "look for a connector";
+    let account = "SELECT id FROM connectors WHERE org_id = $1 AND provider = $2 AND account = $3";
+    let values = values![new.org.as_str(), new.provider.as_str(), new.account.as_str()];
+    if let Some(found) = sql::one::<sql::Id>(tx, doing, account, values).await? {
+        return Ok(Some(Created::Exists(found.id.into())));
+    }
+    let alias = "SELECT id FROM connectors WHERE org_id = $1 AND alias = $2";
+    let found: Option<sql::Id> = sql::one(tx, doing, alias, values![new.org.as_str(), new.alias.clone()]).await?;
+    Ok(found.map(|found| Created::AliasTaken(found.id.into())))
+}

@@ -1,0 +1,283 @@
+//! Table `credentials`: the port [`CredentialStore`], and the conditional write that protects a credential.
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use holdfast_core::{
+    ConnectorId, Credential, CredentialId, ExchangeId, Secret, Snapshot, Version,
+    credential::Backoff,
+    health::Event,
+    ports::{Begun, Changed, Close, CredentialStore, Exchange, Failure, Lease, Rotation, StoreError, Stored},
+    refresh::OutcomeKind,
+};
+use sea_orm::{ConnectionTrait, FromQueryResult};
+
+use crate::{
+    exchanges::whole_ms,
+    row::{self, Columns, Row},
+    sql::{self, failed, micros, values},
+    store::Store,
+};
+
+/// A credential whose row does not move until the transaction ends.
+#[derive(FromQueryResult)]
+pub(crate) struct Locked {
+    pub(crate) id: String,
+    pub(crate) org_id: String,
+    pub(crate) version: i64,
+    pub(crate) kind: String,
+}
+
+/// The connector as the closing of its exchange found it, under the credential's lock.
+#[derive(FromQueryResult)]
+struct Beside {
+    provider: String,
+    account: String,
+    name: String,
+    health: String,
+    health_reason: Option<String>,
+    health_detail: Option<String>,
+    health_since: DateTime<Utc>,
+    epoch: i64,
+}
+
+/// Why a success was not taken.
+#[derive(FromQueryResult)]
+struct NotTaken {
+    kind: String,
+    version: i64,
+    outcome: Option<String>,
+}
+
+#[async_trait]
+impl CredentialStore for Store {
+    async fn load(&self, connector: &ConnectorId) -> Result<Option<Snapshot>, StoreError> {
+        let sql = format!("{} WHERE c.id = $1", row::SELECT);
+        let row: Option<Row> = sql::one(self.db(), "read a connector", sql, values![connector.as_str()]).await?;
+        row.map(|row| Ok(row.view(&self.inner.sealer)?.snapshot)).transpose()
+    }
+
+    async fn begin(&self, exchange: &Exchange) -> Result<Begun, StoreError> {
+        self.begin_exchange(exchange).await
+    }
+
+    async fn extend(&self, exchange: &ExchangeId, lease: &Lease) -> Result<(), StoreError> {
+        let sql = "UPDATE exchanges SET lease_expires_at_ms = $2 WHERE id = $1 AND closed_at IS NULL";
+        let values = values![exchange.as_str(), lease.expires_at_ms];
+        sql::run(self.db(), "note a renewed lease", sql, values).await.map(|_| ())
+    }
+
+    async fn store_rotation(&self, exchange: &Exchange, rotation: &Rotation) -> Result<Stored, StoreError> {
+        let doing = "store a rotated token set";
+        let tx = self.transaction(doing).await?;
+        let secret = Secret::Tokens(row::as_stored(&rotation.tokens));
+        let key = self.data_key(&tx, &exchange.org).await?;
+        let columns = Columns::of(&secret, &key, &exchange.org, exchange.credential.as_str())
+            .ok_or_else(|| StoreError::new(doing))?;
+        let version = exchange.version.next();
+        let due_at = rotation.due_at.map(micros);
+        let write = WriteSecret { credential: exchange.credential.as_str(), version, columns, due_at, at: rotation.at };
+        // A disconnected connector's credential is no token set any more.
+        let condition = format!(" AND version = {} AND kind = 'tokens'", exchange.version.0);
+        if write.run(&tx, doing, &condition).await? == 0 {
+            return self.not_taken(tx, exchange, rotation).await;
+        }
+        let beside = close_as(&tx, exchange, rotation, OutcomeKind::Rotated).await?;
+        tx.commit().await.map_err(failed(doing))?;
+        self.credential_changed(&exchange.credential).await;
+        let Some(beside) = beside else {
+            // The journal row went away with its connector, and another one shares the credential.
+            return Ok(self
+                .load(&exchange.connector)
+                .await?
+                .map_or(Stored::Gone, |found| Stored::Yes(Box::new(found))));
+        };
+        let id = exchange.connector.as_str();
+        Ok(Stored::Yes(Box::new(Snapshot {
+            health: row::health(&beside.health, id)?,
+            health_reason: row::reason(beside.health_reason.as_deref(), id)?,
+            connector: exchange.connector.clone(),
+            org: exchange.org.clone(),
+            provider: beside.provider,
+            account: beside.account,
+            name: beside.name,
+            health_detail: beside.health_detail,
+            health_since: beside.health_since,
+            epoch: beside.epoch,
+            credential: Credential {
+                id: exchange.credential.clone(),
+                version,
+                secret,
+                rotated_at: Some(micros(rotation.at)),
+                due_at,
+                backoff: Backoff::default(),
+                degraded: None,
+                answer_lost: false,
+            },
+        })))
+    }
+
+    async fn close(&self, exchange: &Exchange, close: &Close) -> Result<(), StoreError> {
+        self.close_exchange(exchange, close).await
+    }
+
+    async fn close_orphan(&self, open: &ExchangeId, at: DateTime<Utc>) -> Result<Changed, StoreError> {
+        self.close_lost(open.as_str(), at).await
+    }
+
+    async fn fail(
+        &self,
+        credential: &CredentialId,
+        failure: &Failure,
+        exchange: Option<(&Exchange, &Close)>,
+    ) -> Result<Changed, StoreError> {
+        self.declare_failed(credential, failure, exchange).await
+    }
+
+    async fn heal(
+        &self,
+        connector: &ConnectorId,
+        version: Version,
+        event: Event,
+        at: DateTime<Utc>,
+    ) -> Result<Changed, StoreError> {
+        self.declare_healed(connector, version, event, at).await
+    }
+
+    async fn due(&self, now: DateTime<Utc>, limit: u64) -> Result<Vec<ConnectorId>, StoreError> {
+        let sql = "SELECT c.id FROM credentials k JOIN connectors c ON c.credential_id = k.id \
+                   WHERE k.due_at <= $1 AND (k.retry_at IS NULL OR k.retry_at <= $1) AND c.health = 'connected' \
+                   ORDER BY k.due_at, c.id LIMIT $2";
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let due: Vec<sql::Id> = sql::all(self.db(), "look for what is due", sql, values![micros(now), limit]).await?;
+        Ok(due.into_iter().map(|row| row.id.into()).collect())
+    }
+}
+
+impl Store {
+    /// Ours was not the successor of what is stored: closes the row and says why.
+    async fn not_taken(
+        &self,
+        tx: sea_orm::DatabaseTransaction,
+        exchange: &Exchange,
+        rotation: &Rotation,
+    ) -> Result<Stored, StoreError> {
+        let doing = "drop a token set that came too late";
+        let look = "SELECT k.kind, k.version, e.outcome FROM credentials k LEFT JOIN exchanges e ON e.id = $2 \
+                    WHERE k.id = $1";
+        let values = values![exchange.credential.as_str(), exchange.id.as_str()];
+        let Some(found) = sql::one::<NotTaken>(&tx, doing, look, values).await? else {
+            tx.rollback().await.map_err(failed(doing))?;
+            return Ok(Stored::Gone);
+        };
+        if found.outcome.as_deref() == Some(OutcomeKind::Rotated.as_str()) {
+            // Ours is stored already: the answer to that commit did not reach us, and we were called again.
+            tx.rollback().await.map_err(failed(doing))?;
+            if found.version == exchange.version.next().0 && found.kind == row::TOKENS {
+                let stored = self.load(&exchange.connector).await?;
+                return Ok(stored.map_or(Stored::Gone, |stored| Stored::Yes(Box::new(stored))));
+            }
+            return Ok(if found.kind == row::NONE { Stored::Gone } else { Stored::Superseded });
+        }
+        let (outcome, stored) = if found.kind == row::NONE {
+            (OutcomeKind::Discarded, Stored::Gone)
+        } else {
+            (OutcomeKind::Superseded, Stored::Superseded)
+        };
+        close_as(&tx, exchange, rotation, outcome).await?;
+        tx.commit().await.map_err(failed(doing))?;
+        Ok(stored)
+    }
+}
+
+/// Closes the row of a success, whoever closed it before; answers the connector beside it.
+async fn close_as(
+    tx: &impl ConnectionTrait,
+    exchange: &Exchange,
+    rotation: &Rotation,
+    outcome: OutcomeKind,
+) -> Result<Option<Beside>, StoreError> {
+    // RETURNING may name no other table on SQLite, but ask others.
+    let beside = ["provider", "account", "name", "health", "health_reason", "health_detail", "health_since", "epoch"]
+        .map(|column| format!("(SELECT c.{column} FROM connectors c WHERE c.id = exchanges.connector_id) AS {column}"))
+        .join(", ");
+    let close = format!(
+        "UPDATE exchanges SET closed_at = $2, outcome = $3, detail = NULL, sends = $4, duration_ms = $5 \
+         WHERE id = $1 RETURNING {beside}"
+    );
+    let values = values![
+        exchange.id.as_str(),
+        micros(rotation.at),
+        outcome.as_str(),
+        i64::from(rotation.sends),
+        whole_ms(rotation.duration),
+    ];
+    sql::one(tx, "close a successful exchange", close, values).await
+}
+
+/// A new secret for a credential; clears back-off, the mark beside health and `answer_lost`.
+pub(crate) struct WriteSecret<'a> {
+    pub(crate) credential: &'a str,
+    pub(crate) version: Version,
+    pub(crate) columns: Columns,
+    pub(crate) due_at: Option<DateTime<Utc>>,
+    pub(crate) at: DateTime<Utc>,
+}
+
+impl WriteSecret<'_> {
+    /// Writes it where the condition holds; answers how many rows that were.
+    pub(crate) async fn run(
+        self,
+        tx: &impl ConnectionTrait,
+        doing: &'static str,
+        condition: &str,
+    ) -> Result<u64, StoreError> {
+        let write = format!(
+            "UPDATE credentials SET kind = $2, sealed = $3, version = $4, fingerprint = $5, scopes = $6, \
+             obtained_at = $7, expires_at = $8, expires_assumed = $9, refresh_expires_at = $10, base_url = $11, \
+             rotated_at = $12, due_at = $13, retry_at = NULL, failures = 0, degraded_class = NULL, \
+             degraded_since = NULL, answer_lost = FALSE WHERE id = $1{condition}"
+        );
+        let columns = self.columns;
+        let values = values![
+            self.credential,
+            columns.kind,
+            columns.sealed,
+            self.version.0,
+            columns.fingerprint,
+            columns.scopes,
+            columns.obtained_at,
+            columns.expires_at,
+            columns.expires_assumed,
+            columns.refresh_expires_at,
+            columns.base_url,
+            micros(self.at),
+            self.due_at.map(micros),
+        ];
+        sql::run(tx, doing, write, values).await
+    }
+}
+
+/// Locks the credential: from here to the transaction's end, nothing of it or of its connectors' health moves.
+pub(crate) async fn lock(
+    tx: &impl ConnectionTrait,
+    doing: &'static str,
+    credential: &CredentialId,
+) -> Result<Option<Locked>, StoreError> {
+    let lock = sql::for_update(tx.get_database_backend());
+    let sql = format!("SELECT id, org_id, version, kind FROM credentials WHERE id = $1{lock}");
+    sql::one(tx, doing, sql, values![credential.as_str()]).await
+}
+
+/// Locks the credential of this connector.
+pub(crate) async fn lock_of(
+    tx: &impl ConnectionTrait,
+    doing: &'static str,
+    connector: &ConnectorId,
+) -> Result<Option<Locked>, StoreError> {
+    let lock = sql::for_update(tx.get_database_backend());
+    let sql = format!(
+        "SELECT id, org_id, version, kind FROM credentials \
+         WHERE id = (SELECT credential_id FROM connectors WHERE id = $1){lock}"
+    );
+    sql::one(tx, doing, sql, values![connector.as_str()]).await
+}

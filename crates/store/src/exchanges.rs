@@ -1,0 +1,178 @@
+//! Table `exchanges`: the journal. At most one row per credential is open; an index of the schema sees to it.
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use holdfast_core::{
+    Health, Version,
+    ports::{Begun, Changed, Close, Exchange, OpenExchange, StoreError},
+    refresh::OutcomeKind,
+};
+use sea_orm::{ConnectionTrait, FromQueryResult};
+
+use crate::{
+    sql::{self, Number, micros, values},
+    store::Store,
+};
+
+/// A row that closes while we look is met again as an open one or as none; twice in a row is somebody's bad luck.
+const BEGIN_TRIES: u32 = 3;
+
+/// The credential at the moment when a row could not be opened, and the open row, if there is one.
+#[derive(FromQueryResult)]
+struct Why {
+    version: i64,
+    health: String,
+    id: Option<String>,
+    holder: Option<String>,
+    holder_alive: bool,
+    lease_over_for_ms: Option<i64>,
+}
+
+impl Store {
+    /// Connectors in `connected` whose refresh was due before this moment.
+    pub async fn overdue_count(&self, before: DateTime<Utc>) -> Result<u64, StoreError> {
+        let sql = "SELECT COUNT(*) AS number FROM credentials k JOIN connectors c ON c.credential_id = k.id \
+                   WHERE k.due_at < $1 AND c.health = 'connected'";
+        let count: Option<Number> = sql::one(self.db(), "count what is overdue", sql, values![micros(before)]).await?;
+        Ok(count.map_or(0, |count| count.count()))
+    }
+
+    /// Exchanges that are journalled open.
+    pub async fn open_exchange_count(&self) -> Result<u64, StoreError> {
+        let sql = "SELECT COUNT(*) AS number FROM exchanges WHERE closed_at IS NULL";
+        let count: Option<Number> = sql::one(self.db(), "count open exchanges", sql, values![]).await?;
+        Ok(count.map_or(0, |count| count.count()))
+    }
+
+    pub(crate) async fn begin_exchange(&self, exchange: &Exchange) -> Result<Begun, StoreError> {
+        let doing = "journal an exchange";
+        // The lock makes the statement wait for a write of the credential that is under way, and look again after it:
+        // else it could pass the unique index behind the closing row and start from a version that is spent.
+        let open = format!(
+            "INSERT INTO exchanges (id, org_id, connector_id, credential_id, version, holder, fencing_token, \
+             lease_expires_at_ms, \"trigger\", started_at) \
+             SELECT $1, c.org_id, c.id, k.id, k.version, $5, $6, $7, $8, $9 \
+             FROM connectors c JOIN credentials k ON k.id = c.credential_id \
+             WHERE c.id = $2 AND k.id = $3 AND k.version = $4 AND c.health = 'connected'{} ON CONFLICT DO NOTHING",
+            sql::for_share(self.backend())
+        );
+        let values = values![
+            exchange.id.as_str(),
+            exchange.connector.as_str(),
+            exchange.credential.as_str(),
+            exchange.version.0,
+            exchange.lease.holder.as_str(),
+            exchange.lease.fencing_token,
+            exchange.lease.expires_at_ms,
+            exchange.trigger.as_str(),
+            micros(exchange.started_at),
+        ];
+        for _ in 0..BEGIN_TRIES {
+            if sql::run(self.db(), doing, open.clone(), values.clone()).await? == 1 {
+                return Ok(Begun::Yes);
+            }
+            let Some(why) = self.why_not(exchange).await? else {
+                return Ok(Begun::Moved);
+            };
+            if Version(why.version) != exchange.version || why.health != Health::Connected.as_str() {
+                return Ok(Begun::Moved);
+            }
+            if let (Some(id), Some(holder), Some(over)) = (why.id, why.holder, why.lease_over_for_ms) {
+                return Ok(Begun::Other(OpenExchange {
+                    id: id.into(),
+                    holder,
+                    holder_alive: why.holder_alive,
+                    lease_over_for: Duration::from_millis(over.max(0).unsigned_abs()),
+                }));
+            }
+        }
+        Ok(Begun::Moved)
+    }
+
+    async fn why_not(&self, exchange: &Exchange) -> Result<Option<Why>, StoreError> {
+        let now = sql::now_ms(self.backend());
+        let look = format!(
+            "SELECT k.version, c.health, e.id, e.holder, {now} - e.lease_expires_at_ms AS lease_over_for_ms, \
+             EXISTS (SELECT 1 FROM replicas r WHERE r.id = e.holder AND r.seen_at_ms > {now} - $3) AS holder_alive \
+             FROM connectors c JOIN credentials k ON k.id = c.credential_id \
+             LEFT JOIN exchanges e ON e.credential_id = k.id AND e.closed_at IS NULL \
+             WHERE c.id = $1 AND k.id = $2"
+        );
+        let values = values![exchange.connector.as_str(), exchange.credential.as_str(), self.alive_ms()];
+        sql::one(self.db(), "look at the open exchange", look, values).await
+    }
+
+    pub(crate) async fn close_exchange(&self, exchange: &Exchange, close: &Close) -> Result<(), StoreError> {
+        let doing = "close an exchange";
+        let tx = self.transaction(doing).await?;
+        close_with_marks(&tx, exchange, close).await?;
+        tx.commit().await.map_err(sql::failed(doing))?;
+        if close.marks.is_some() {
+            self.credential_changed(&exchange.credential).await;
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn close_lost(&self, id: &str, at: DateTime<Utc>) -> Result<Changed, StoreError> {
+        let doing = "close the exchange of a lost owner";
+        let tx = self.transaction(doing).await?;
+        let mark = "UPDATE credentials SET answer_lost = TRUE \
+                    WHERE id = (SELECT credential_id FROM exchanges WHERE id = $1 AND closed_at IS NULL) \
+                    AND version = (SELECT version FROM exchanges WHERE id = $1) RETURNING id";
+        let marked: Option<sql::Id> = sql::one(&tx, doing, mark, values![id]).await?;
+        let close = "UPDATE exchanges SET closed_at = $2, outcome = $3 WHERE id = $1 AND closed_at IS NULL";
+        let values = values![id, micros(at), OutcomeKind::OwnerLost.as_str()];
+        if sql::run(&tx, doing, close, values).await? == 0 {
+            tx.rollback().await.map_err(sql::failed(doing))?;
+            return Ok(Changed::No);
+        }
+        tx.commit().await.map_err(sql::failed(doing))?;
+        if let Some(credential) = marked {
+            self.credential_changed(&credential.id.into()).await;
+        }
+        Ok(Changed::Yes)
+    }
+}
+
+/// Marks the credential, if it is still at the exchange's version, and closes the row. A row that was closed for its
+/// owner is closed again: the owner knows better.
+pub(crate) async fn close_with_marks(
+    tx: &impl ConnectionTrait,
+    exchange: &Exchange,
+    close: &Close,
+) -> Result<(), StoreError> {
+    let doing = "close an exchange";
+    if let Some(marks) = &close.marks {
+        // An answer that may be lost stays lost until a success is stored.
+        let mark = "UPDATE credentials SET \
+                    degraded_since = CASE WHEN degraded_class = $3 THEN degraded_since ELSE $4 END, \
+                    degraded_class = $3, retry_at = $5, failures = $6, answer_lost = (answer_lost OR $7) \
+                    WHERE id = $1 AND version = $2 AND kind = 'tokens'";
+        let values = values![
+            exchange.credential.as_str(),
+            exchange.version.0,
+            marks.trouble.as_str(),
+            micros(close.at),
+            micros(marks.retry_at),
+            i64::from(marks.failures),
+            marks.answer_lost,
+        ];
+        sql::run(tx, doing, mark, values).await?;
+    }
+    let row = "UPDATE exchanges SET closed_at = $2, outcome = $3, detail = $4, sends = $5, duration_ms = $6 \
+               WHERE id = $1 AND (closed_at IS NULL OR outcome = 'owner_lost')";
+    let values = values![
+        exchange.id.as_str(),
+        micros(close.at),
+        close.outcome.as_str(),
+        close.detail.clone(),
+        i64::from(close.sends),
+        whole_ms(close.duration),
+    ];
+    sql::run(tx, doing, row, values).await.map(|_| ())
+}
+
+pub(crate) fn whole_ms(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,163 @@
+//! What people do to a credential: a new grant, and taking it off.
+
+use chrono::{DateTime, Utc};
+use holdfast_core::{
+    ConnectorId, Health, OrgId, Secret, Snapshot, TokenSet, Version, health::Event, ports::StoreError,
+};
+use sea_orm::FromQueryResult;
+use secrecy::SecretString;
+use serde_json::Value;
+
+use crate::{
+    credentials::{WriteSecret, lock_of},
+    extras,
+    health::{Change, patients},
+    row::{self, Columns, Row},
+    sql::{self, failed, values},
+    store::Store,
+};
+
+/// A grant, exchanged and checked, to be stored.
+#[derive(Clone, Debug)]
+pub struct Grant {
+    /// Of which connector.
+    pub connector: ConnectorId,
+    /// Of the consent, from [`Store::start_session`].
+    pub sequence: i64,
+    /// What the code brought.
+    pub tokens: TokenSet,
+    /// What the provider's who-am-I call said; `None` keeps what is stored.
+    pub identity: Option<Value>,
+    /// Merged by name; others survive.
+    pub extras: Vec<(String, SecretString)>,
+    /// Next time for the scheduler.
+    pub due_at: Option<DateTime<Utc>>,
+    /// When.
+    pub at: DateTime<Utc>,
+    /// Who gave it, for the timeline.
+    pub actor: Option<String>,
+}
+
+/// What became of a [`Grant`].
+#[derive(Clone, Debug)]
+pub enum Granted {
+    /// It is stored; the snapshot as committed.
+    Yes(Box<Snapshot>),
+    /// A consent that was started later is stored already; nothing was written.
+    Older,
+    /// The connector was deleted meanwhile.
+    Gone,
+}
+
+#[derive(FromQueryResult)]
+struct Consent {
+    grant_sequence: i64,
+    health: String,
+}
+
+impl Store {
+    /// Stores a grant: version and epoch grow by one, marks are cleared, extras are merged. Of concurrent ones the one
+    /// whose consent was started last wins. Other connectors on the same credential that had failed recover with it.
+    pub async fn store_grant(&self, grant: &Grant) -> Result<Granted, StoreError> {
+        let doing = "store a grant";
+        let id = &grant.connector;
+        let tx = self.transaction(doing).await?;
+        let Some(locked) = lock_of(&tx, doing, id).await? else {
+            tx.rollback().await.map_err(failed(doing))?;
+            return Ok(Granted::Gone);
+        };
+        let consent = "SELECT grant_sequence, health FROM connectors WHERE id = $1";
+        let Some(before) = sql::one::<Consent>(&tx, doing, consent, values![id.as_str()]).await? else {
+            tx.rollback().await.map_err(failed(doing))?;
+            return Ok(Granted::Gone);
+        };
+        if before.grant_sequence >= grant.sequence {
+            tx.rollback().await.map_err(failed(doing))?;
+            return Ok(Granted::Older);
+        }
+        let org = OrgId::from(locked.org_id);
+        let version = Version(locked.version).next();
+        let key = self.data_key(&tx, &org).await?;
+        let columns = Columns::of(&Secret::Tokens(grant.tokens.clone()), &key, &org, &locked.id)
+            .ok_or_else(|| StoreError::new(doing))?;
+        let write = WriteSecret { credential: &locked.id, version, columns, due_at: grant.due_at, at: grant.at };
+        write.run(&tx, doing, "").await?;
+        let note = "UPDATE connectors SET grant_sequence = $2, identity = COALESCE($3, identity) WHERE id = $1";
+        sql::run(&tx, doing, note, values![id.as_str(), grant.sequence, grant.identity.clone()]).await?;
+        for (name, value) in &grant.extras {
+            extras::insert(&tx, &key, &org, id, name, value).await?;
+        }
+        let again = matches!(row::health(&before.health, id.as_str())?, Health::Connected | Health::AuthFailed);
+        let change = Change {
+            event: Event::Authorized,
+            reason: None,
+            detail: None,
+            at: grant.at,
+            kind: if again { "reconnected" } else { "connected" },
+            actor: grant.actor.as_deref(),
+            version,
+            always: true,
+        };
+        for patient in patients(&tx, doing, "credential_id = $1", &locked.id).await? {
+            if patient.id == id.as_str() {
+                self.change(&tx, &patient, &change).await?;
+            } else if patient.health == Health::AuthFailed.as_str() {
+                self.change(&tx, &patient, &Change { kind: "health", ..change }).await?;
+            }
+        }
+        let sql = format!("{} WHERE c.id = $1", row::SELECT);
+        let row: Option<Row> = sql::one(&tx, doing, sql, values![id.as_str()]).await?;
+        let snapshot = row.ok_or_else(|| StoreError::new(doing))?.view(&self.inner.sealer)?.snapshot;
+        tx.commit().await.map_err(failed(doing))?;
+        self.credential_changed(&snapshot.credential.id).await;
+        Ok(Granted::Yes(Box::new(snapshot)))
+    }
+
+    /// Takes a connector off and wipes its secret, unless another connector still works with it; the version does not
+    /// move, extras stay. Answers what was held, for a revocation; [`Secret::Absent`] when nothing was, or when it is
+    /// shared. `None`: there is no such connector.
+    pub async fn disconnect(
+        &self,
+        org: &OrgId,
+        id: &ConnectorId,
+        at: DateTime<Utc>,
+    ) -> Result<Option<Secret>, StoreError> {
+        let doing = "disconnect a connector";
+        let tx = self.transaction(doing).await?;
+        let Some(locked) = lock_of(&tx, doing, id).await?.filter(|found| found.org_id == org.as_str()) else {
+            tx.rollback().await.map_err(failed(doing))?;
+            return Ok(None);
+        };
+        let sharing = patients(&tx, doing, "credential_id = $1", &locked.id).await?;
+        let disconnected = Health::Disconnected.as_str();
+        let shared = sharing.iter().any(|other| other.id != id.as_str() && other.health != disconnected);
+        let mut held = Secret::Absent;
+        if !shared {
+            let sql = format!("{} WHERE c.id = $1", row::SELECT);
+            let row: Option<Row> = sql::one(&tx, doing, sql, values![id.as_str()]).await?;
+            held = row.map_or(Secret::Absent, |row| row.secret(&self.inner.sealer));
+            let wipe = "UPDATE credentials SET kind = 'none', sealed = NULL, fingerprint = NULL, scopes = $2, \
+                        obtained_at = NULL, expires_at = NULL, expires_assumed = FALSE, refresh_expires_at = NULL, \
+                        base_url = NULL, due_at = NULL, retry_at = NULL, failures = 0, degraded_class = NULL, \
+                        degraded_since = NULL, answer_lost = FALSE WHERE id = $1";
+            let no_scopes = Value::Array(Vec::new());
+            sql::run(&tx, doing, wipe, values![locked.id.as_str(), no_scopes]).await?;
+        }
+        let change = Change {
+            event: Event::Disconnected,
+            reason: None,
+            detail: None,
+            at,
+            kind: "health",
+            actor: None,
+            version: Version(locked.version),
+            always: false,
+        };
+        for patient in sharing.iter().filter(|patient| patient.id == id.as_str()) {
+            self.change(&tx, patient, &change).await?;
+        }
+        tx.commit().await.map_err(failed(doing))?;
+        self.connector_changed(id);
+        Ok(Some(held))
+    }
+}

@@ -1,0 +1,173 @@
+//! Changes of health: the connector, the effects and the line in the timeline, in one transaction.
+
+use chrono::{DateTime, Utc};
+use holdfast_core::{
+    ConnectorId, CredentialId, Health, OrgId, Version,
+    credential::Reason,
+    health::Event,
+    ports::{Changed, Close, Exchange, Failure, StoreError},
+};
+use sea_orm::{ConnectionTrait, FromQueryResult};
+use serde_json::json;
+
+use crate::{
+    credentials::{lock, lock_of},
+    exchanges::close_with_marks,
+    outbox, row,
+    sql::{self, failed, micros, values},
+    store::Store,
+    timeline::{self, Entry},
+};
+
+/// A connector under its credential's lock.
+#[derive(FromQueryResult)]
+pub(crate) struct Patient {
+    pub(crate) id: String,
+    org_id: String,
+    pub(crate) health: String,
+    epoch: i64,
+}
+
+/// What happens to it.
+pub(crate) struct Change<'a> {
+    pub(crate) event: Event,
+    pub(crate) reason: Option<Reason>,
+    pub(crate) detail: Option<&'a str>,
+    pub(crate) at: DateTime<Utc>,
+    /// Of the line in the timeline.
+    pub(crate) kind: &'a str,
+    pub(crate) actor: Option<&'a str>,
+    pub(crate) version: Version,
+    /// The epoch grows and the line is written even when health stays: a new grant.
+    pub(crate) always: bool,
+}
+
+/// Reads the connectors under the credential's lock: `condition` is on `connectors`, with `$1`.
+pub(crate) async fn patients(
+    tx: &impl ConnectionTrait,
+    doing: &'static str,
+    condition: &str,
+    value: &str,
+) -> Result<Vec<Patient>, StoreError> {
+    let sql = format!("SELECT id, org_id, health, epoch FROM connectors WHERE {condition} ORDER BY id");
+    sql::all(tx, doing, sql, values![value]).await
+}
+
+impl Store {
+    pub(crate) async fn declare_failed(
+        &self,
+        credential: &CredentialId,
+        failure: &Failure,
+        exchange: Option<(&Exchange, &Close)>,
+    ) -> Result<Changed, StoreError> {
+        let doing = "declare a connector failed";
+        let tx = self.transaction(doing).await?;
+        let current = lock(&tx, doing, credential).await?;
+        let mut changed = Changed::No;
+        if current.is_some_and(|found| Version(found.version) == failure.version && found.kind != row::NONE) {
+            let change = Change {
+                event: Event::Refused,
+                reason: Some(failure.reason),
+                detail: failure.detail.as_deref(),
+                at: failure.at,
+                kind: "health",
+                actor: None,
+                version: failure.version,
+                always: false,
+            };
+            for patient in patients(&tx, doing, "credential_id = $1", credential.as_str()).await? {
+                if self.change(&tx, &patient, &change).await? == Changed::Yes {
+                    changed = Changed::Yes;
+                }
+            }
+        }
+        if let Some((exchange, close)) = exchange {
+            close_with_marks(&tx, exchange, close).await?;
+        }
+        tx.commit().await.map_err(failed(doing))?;
+        self.credential_changed(credential).await;
+        Ok(changed)
+    }
+
+    pub(crate) async fn declare_healed(
+        &self,
+        connector: &ConnectorId,
+        version: Version,
+        event: Event,
+        at: DateTime<Utc>,
+    ) -> Result<Changed, StoreError> {
+        let doing = "declare a connector healed";
+        let tx = self.transaction(doing).await?;
+        let mut changed = Changed::No;
+        if lock_of(&tx, doing, connector).await?.is_some_and(|found| Version(found.version) == version) {
+            let change =
+                Change { event, reason: None, detail: None, at, kind: "health", actor: None, version, always: false };
+            for patient in patients(&tx, doing, "id = $1", connector.as_str()).await? {
+                // Only what a proof may do: a grant or an admin's act comes another way.
+                if row::health(&patient.health, &patient.id)? == Health::AuthFailed {
+                    changed = self.change(&tx, &patient, &change).await?;
+                }
+            }
+        }
+        tx.commit().await.map_err(failed(doing))?;
+        if changed == Changed::Yes {
+            self.connector_changed(connector);
+        }
+        Ok(changed)
+    }
+
+    /// Moves one connector as [`Health::next`] says, with its effects in the outbox and a line in the timeline.
+    pub(crate) async fn change(
+        &self,
+        tx: &impl ConnectionTrait,
+        patient: &Patient,
+        change: &Change<'_>,
+    ) -> Result<Changed, StoreError> {
+        let from = row::health(&patient.health, &patient.id)?;
+        let (to, effects) = from.next(change.event);
+        if from == to && !change.always {
+            return Ok(Changed::No);
+        }
+        let epoch = patient.epoch + 1;
+        let since = if from == to { "health_since" } else { "$6" };
+        let update = format!(
+            "UPDATE connectors SET health = $2, health_reason = $3, health_detail = $4, epoch = $5, \
+             health_since = {since} WHERE id = $1"
+        );
+        let mut values = values![
+            patient.id.as_str(),
+            to.as_str(),
+            change.reason.map(Reason::as_str),
+            change.detail.map(str::to_owned),
+            epoch,
+        ];
+        if from != to {
+            values.push(micros(change.at).into());
+        }
+        sql::run(tx, "change a connector's health", update, values).await?;
+
+        let org = OrgId::from(patient.org_id.as_str());
+        let connector = ConnectorId::from(patient.id.as_str());
+        let payload = json!({
+            "from": from.as_str(),
+            "to": to.as_str(),
+            "reason": change.reason.map(Reason::as_str),
+            "detail": change.detail,
+            "at": micros(change.at),
+        });
+        outbox::insert(self, tx, &org, &connector, epoch, effects, &payload, change.at).await?;
+        let line = Entry {
+            org,
+            connector,
+            at: change.at,
+            kind: change.kind.to_owned(),
+            outcome: Some(to.as_str().to_owned()),
+            actor: change.actor.map(str::to_owned),
+            detail: change.detail.or(change.reason.map(Reason::as_str)).map(str::to_owned),
+            duration: None,
+            version: Some(change.version),
+        };
+        timeline::insert(self, tx, &line).await?;
+        Ok(Changed::Yes)
+    }
+}

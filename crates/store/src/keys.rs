@@ -1,0 +1,104 @@
+//! Table `api_keys`: keys by their hash; the key itself is nowhere.
+
+use chrono::{DateTime, Utc};
+use holdfast_core::{
+    OrgId,
+    ports::{Changed, StoreError},
+};
+
+use sea_orm::FromQueryResult;
+use serde_json::Value;
+
+use crate::{
+    sql::{self, micros, nonsense, values},
+    store::Store,
+};
+
+/// An API key, without the key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApiKey {
+    /// Its id.
+    pub id: String,
+    /// Whose.
+    pub org: OrgId,
+    /// What people call it.
+    pub name: String,
+    /// What it may do.
+    pub scopes: Vec<String>,
+    /// When it was made.
+    pub created_at: DateTime<Utc>,
+    /// When it was taken back.
+    pub revoked_at: Option<DateTime<Utc>>,
+}
+
+#[derive(FromQueryResult)]
+struct Row {
+    id: String,
+    org_id: String,
+    name: String,
+    scopes: Value,
+    created_at: DateTime<Utc>,
+    revoked_at: Option<DateTime<Utc>>,
+}
+
+impl TryFrom<Row> for ApiKey {
+    type Error = StoreError;
+
+    fn try_from(row: Row) -> Result<Self, StoreError> {
+        Ok(Self {
+            scopes: serde_json::from_value(row.scopes).map_err(|_| nonsense("api_keys", "scopes", &row.id))?,
+            id: row.id,
+            org: row.org_id.into(),
+            name: row.name,
+            created_at: row.created_at,
+            revoked_at: row.revoked_at,
+        })
+    }
+}
+
+const SELECT: &str = "SELECT id, org_id, name, scopes, created_at, revoked_at FROM api_keys WHERE ";
+
+impl Store {
+    /// Adds a key by the SHA-256 of its text; answers its id.
+    pub async fn create_key(
+        &self,
+        org: &OrgId,
+        name: &str,
+        scopes: &[String],
+        hash: &[u8; 32],
+        at: DateTime<Utc>,
+    ) -> Result<String, StoreError> {
+        let id = self.id("key");
+        let sql = "INSERT INTO api_keys (id, org_id, name, hash, scopes, created_at) VALUES ($1, $2, $3, $4, $5, $6)";
+        let scopes = Value::from(scopes.to_vec());
+        let values = values![id.as_str(), org.as_str(), name, hash.to_vec(), scopes, micros(at)];
+        sql::run(self.db(), "add an API key", sql, values).await?;
+        self.key_changed(&id);
+        Ok(id)
+    }
+
+    /// All of an org, revoked ones too, oldest first.
+    pub async fn keys(&self, org: &OrgId) -> Result<Vec<ApiKey>, StoreError> {
+        let sql = format!("{SELECT} org_id = $1 ORDER BY id");
+        let rows: Vec<Row> = sql::all(self.db(), "list API keys", sql, values![org.as_str()]).await?;
+        rows.into_iter().map(ApiKey::try_from).collect()
+    }
+
+    /// Takes a key back, once.
+    pub async fn revoke_key(&self, org: &OrgId, id: &str, at: DateTime<Utc>) -> Result<Changed, StoreError> {
+        let sql = "UPDATE api_keys SET revoked_at = $3 WHERE org_id = $1 AND id = $2 AND revoked_at IS NULL";
+        let values = values![org.as_str(), id, micros(at)];
+        if sql::run(self.db(), "revoke an API key", sql, values).await? == 0 {
+            return Ok(Changed::No);
+        }
+        self.key_changed(id);
+        Ok(Changed::Yes)
+    }
+
+    /// The key with this SHA-256, revoked or not. The one query without an org: the key says whose it is.
+    pub async fn find_key(&self, hash: &[u8; 32]) -> Result<Option<ApiKey>, StoreError> {
+        let sql = format!("{SELECT} hash = $1");
+        let row: Option<Row> = sql::one(self.db(), "look for an API key", sql, values![hash.to_vec()]).await?;
+        row.map(ApiKey::try_from).transpose()
+    }
+}

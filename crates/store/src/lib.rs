@@ -1,0 +1,45 @@
+//! The core's ports on sea-orm, for SQLite and PostgreSQL: one file per table, one sealing for every secret.
+//!
+//! Statements are SQL that reads the same on both databases; where they must differ (the clock, row locks, signals),
+//! one function in `sql` or `signals` hides it. Every write path that others may have in memory ends in a signal: on
+//! PostgreSQL a trigger of the schema sends it, on SQLite the store does after the commit.
+//!
+//! Lock order, for every transaction that touches more than one row: credential, connector, exchange, the rest.
+
+mod connectors;
+mod credentials;
+mod exchanges;
+mod extras;
+mod grants;
+mod health;
+mod keys;
+mod leases;
+mod listing;
+mod lookups;
+mod migrate;
+mod orgs;
+mod outbox;
+mod replicas;
+mod row;
+mod seal;
+mod serving;
+mod sessions;
+mod signals;
+mod sql;
+mod store;
+mod timeline;
+mod users;
+
+pub use connectors::{Created, NewConnector};
+pub use grants::{Grant, Granted};
+pub use keys::ApiKey;
+pub use listing::{ConnectorView, Filter, Page};
+pub use outbox::OutboxRow;
+pub use seal::{BadMasterKey, MasterKey};
+pub use serving::ServingLock;
+pub use sessions::{NewSession, Purpose, Session, StartSession, Taken};
+pub use store::{Kind, Options, Store};
+pub use timeline::{Entry, TimelineItem};
+pub use users::{EmailTaken, NewUser};
+
+pub use holdfast_core::ports::StoreError;

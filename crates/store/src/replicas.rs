@@ -1,0 +1,63 @@
+//! Table `replicas`: signs of life, by the database's clock.
+
+use holdfast_core::ports::StoreError;
+use tokio_util::sync::CancellationToken;
+use tracing::warn;
+
+use crate::{
+    sql::{self, values},
+    store::{Kind, Store},
+};
+
+/// Beats that may be missed until a replica counts as dead.
+const BEATS: u32 = 4;
+/// Rows of replicas that were last seen before this serve nothing any more.
+const FORGET_MS: i64 = 24 * 60 * 60 * 1000;
+
+impl Store {
+    /// Signs of life, and on PostgreSQL the listener; until `stop`. Everything that serves has to run it: without it, a
+    /// replica counts as dead, and on PostgreSQL [`alive`](holdfast_core::ports::Signals::alive) stays false.
+    pub async fn run(&self, stop: CancellationToken) {
+        let work = async {
+            match self.kind() {
+                Kind::Sqlite => self.live().await,
+                Kind::Postgres => tokio::join!(self.live(), self.listen(), self.call()).0,
+            }
+        };
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = work => {}
+        }
+    }
+
+    /// A replica that was seen within this is alive.
+    pub(crate) fn alive_ms(&self) -> i64 {
+        i64::try_from((self.inner.options.heartbeat * BEATS).as_millis()).unwrap_or(i64::MAX)
+    }
+
+    async fn live(&self) {
+        if let Err(error) = self.forget_old_replicas().await {
+            warn!(error = %error, "could not clear away old replicas");
+        }
+        loop {
+            if let Err(error) = self.beat().await {
+                warn!(error = %error, "could not give a sign of life");
+            }
+            self.clock().sleep(self.inner.options.heartbeat).await;
+        }
+    }
+
+    async fn beat(&self) -> Result<(), StoreError> {
+        let now = sql::now_ms(self.backend());
+        let sql = format!(
+            "INSERT INTO replicas (id, started_at_ms, seen_at_ms) VALUES ($1, {now}, {now}) \
+             ON CONFLICT (id) DO UPDATE SET seen_at_ms = excluded.seen_at_ms"
+        );
+        sql::run(self.db(), "give a sign of life", sql, values![self.inner.options.replica.as_str()]).await.map(|_| ())
+    }
+
+    async fn forget_old_replicas(&self) -> Result<(), StoreError> {
+        let sql = format!("DELETE FROM replicas WHERE seen_at_ms < {} - $1", sql::now_ms(self.backend()));
+        sql::run(self.db(), "clear away old replicas", sql, values![FORGET_MS]).await.map(|_| ())
+    }
+}

@@ -1,0 +1,260 @@
+//! Table `connect_sessions`: a link, a consent that was started, its state.
+
+use chrono::{DateTime, Utc};
+use holdfast_core::{ConnectorId, OrgId, ports::StoreError};
+use sea_orm::FromQueryResult;
+use secrecy::SecretString;
+use serde_json::Value;
+
+use crate::{
+    seal::Place,
+    sql::{self, Number, failed, micros, nonsense, values},
+    store::Store,
+};
+
+/// What a session is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// The first grant.
+    Connect,
+    /// Another one, in place.
+    Reconnect,
+}
+
+/// A session to be made.
+#[derive(Clone, Debug)]
+pub struct NewSession {
+    /// Whose.
+    pub org: OrgId,
+    /// Of which connector.
+    pub connector: ConnectorId,
+    /// SHA-256 of the link's secret.
+    pub link_hash: [u8; 32],
+    /// What for.
+    pub purpose: Purpose,
+    /// Where the browser goes in the end.
+    pub return_url: Option<String>,
+    /// When.
+    pub at: DateTime<Utc>,
+    /// End of the link.
+    pub expires_at: DateTime<Utc>,
+}
+
+/// The start of a consent.
+#[derive(Clone, Debug)]
+pub struct StartSession {
+    /// SHA-256 of the link's secret.
+    pub link_hash: [u8; 32],
+    /// SHA-256 of `state`.
+    pub state_hash: [u8; 32],
+    /// SHA-256 of the browser's cookie.
+    pub browser_hash: [u8; 32],
+    /// The PKCE verifier; sealed at rest.
+    pub verifier: Option<SecretString>,
+    /// When.
+    pub at: DateTime<Utc>,
+    /// End of the state.
+    pub state_expires_at: DateTime<Utc>,
+}
+
+/// A session as stored.
+#[derive(Clone, Debug)]
+pub struct Session {
+    /// Its id.
+    pub id: String,
+    /// Whose.
+    pub org: OrgId,
+    /// Of which connector.
+    pub connector: ConnectorId,
+    /// What for.
+    pub purpose: Purpose,
+    /// Where the browser goes in the end.
+    pub return_url: Option<String>,
+    /// Of the consent that was started last in it; 0 before the first.
+    pub sequence: i64,
+    /// SHA-256 of the browser's cookie.
+    pub browser_hash: Option<Vec<u8>>,
+    /// The PKCE verifier; `None` also when it cannot be opened.
+    pub verifier: Option<SecretString>,
+    /// When it was made.
+    pub created_at: DateTime<Utc>,
+    /// End of the link.
+    pub expires_at: DateTime<Utc>,
+    /// End of the state.
+    pub state_expires_at: Option<DateTime<Utc>>,
+    /// When the state came back.
+    pub state_used_at: Option<DateTime<Utc>>,
+    /// How it ended.
+    pub result: Option<Value>,
+}
+
+/// What a `state` that came back was worth. It is spent by the first look.
+#[derive(Clone, Debug)]
+pub enum Taken {
+    /// Good, once.
+    Yes(Box<Session>),
+    /// Used before; how that ended, if it has.
+    Used(Option<Value>),
+    /// Too late.
+    Expired,
+    /// Not ours, or of a consent that was started again since.
+    Unknown,
+}
+
+impl Purpose {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Connect => "connect",
+            Self::Reconnect => "reconnect",
+        }
+    }
+
+    fn parse(word: &str) -> Option<Self> {
+        [Self::Connect, Self::Reconnect].into_iter().find(|purpose| purpose.as_str() == word)
+    }
+}
+
+#[derive(FromQueryResult)]
+struct Row {
+    id: String,
+    org_id: String,
+    connector_id: String,
+    browser_hash: Option<Vec<u8>>,
+    sealed_verifier: Option<Vec<u8>>,
+    purpose: String,
+    return_url: Option<String>,
+    sequence: i64,
+    created_at: DateTime<Utc>,
+    expires_at: DateTime<Utc>,
+    state_expires_at: Option<DateTime<Utc>>,
+    state_used_at: Option<DateTime<Utc>>,
+    result: Option<Value>,
+}
+
+const COLUMNS: &str = "id, org_id, connector_id, browser_hash, sealed_verifier, purpose, return_url, sequence, \
+                       created_at, expires_at, state_expires_at, state_used_at, result";
+const VERIFIER: &str = "verifier";
+
+impl Store {
+    /// Makes a session; answers its id.
+    pub async fn create_session(&self, new: &NewSession) -> Result<String, StoreError> {
+        let id = self.id("sess");
+        let sql = "INSERT INTO connect_sessions (id, org_id, connector_id, link_hash, purpose, return_url, created_at, \
+                   expires_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+        let values = values![
+            id.as_str(),
+            new.org.as_str(),
+            new.connector.as_str(),
+            new.link_hash.to_vec(),
+            new.purpose.as_str(),
+            new.return_url.clone(),
+            micros(new.at),
+            micros(new.expires_at),
+        ];
+        sql::run(self.db(), "make a connect session", sql, values).await?;
+        Ok(id)
+    }
+
+    /// The session of this link, whatever became of it.
+    pub async fn find_session_by_link(&self, link_hash: &[u8; 32]) -> Result<Option<Session>, StoreError> {
+        let sql = format!("SELECT {COLUMNS} FROM connect_sessions WHERE link_hash = $1");
+        let row = sql::one(self.db(), "look for a connect session", sql, values![link_hash.to_vec()]).await?;
+        match row {
+            Some(row) => self.session(row).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Starts a consent; answers its sequence, which grows over all sessions of the connector. A start before it in the
+    /// same session is void. `None`: the link is unknown, over, or has had its result.
+    pub async fn start_session(&self, start: &StartSession) -> Result<Option<i64>, StoreError> {
+        let doing = "start a consent";
+        let tx = self.transaction(doing).await?;
+        let look = format!("SELECT {COLUMNS} FROM connect_sessions WHERE link_hash = $1");
+        let found: Option<Row> = sql::one(&tx, doing, look, values![start.link_hash.to_vec()]).await?;
+        let Some(session) = found.filter(|row| row.expires_at > start.at && row.result.is_none()) else {
+            tx.rollback().await.map_err(failed(doing))?;
+            return Ok(None);
+        };
+        let count = "UPDATE connectors SET consent_sequence = consent_sequence + 1 WHERE id = $1 \
+                     RETURNING consent_sequence AS number";
+        let sequence: Option<Number> = sql::one(&tx, doing, count, values![session.connector_id.as_str()]).await?;
+        let sealed = match &start.verifier {
+            Some(verifier) => {
+                let org = OrgId::from(session.org_id.as_str());
+                let place = Place { org: &org, owner: &session.id, field: VERIFIER };
+                Some(self.data_key(&tx, &org).await?.seal_text(place, verifier))
+            }
+            None => None,
+        };
+        let update = "UPDATE connect_sessions SET state_hash = $2, browser_hash = $3, sealed_verifier = $4, \
+                      sequence = $5, state_expires_at = $6, state_used_at = NULL WHERE id = $1 AND result IS NULL";
+        let sequence = sequence.map_or(0, |sequence| sequence.number);
+        let values = values![
+            session.id.as_str(),
+            start.state_hash.to_vec(),
+            start.browser_hash.to_vec(),
+            sealed,
+            sequence,
+            micros(start.state_expires_at),
+        ];
+        if sql::run(&tx, doing, update, values).await? == 0 {
+            tx.rollback().await.map_err(failed(doing))?;
+            return Ok(None);
+        }
+        tx.commit().await.map_err(failed(doing))?;
+        Ok(Some(sequence))
+    }
+
+    /// Spends a `state`.
+    pub async fn take_state(&self, state_hash: &[u8; 32], at: DateTime<Utc>) -> Result<Taken, StoreError> {
+        let doing = "spend a state";
+        let take = format!(
+            "UPDATE connect_sessions SET state_used_at = $2 \
+             WHERE state_hash = $1 AND state_used_at IS NULL AND state_expires_at > $2 RETURNING {COLUMNS}"
+        );
+        let taken: Option<Row> = sql::one(self.db(), doing, take, values![state_hash.to_vec(), micros(at)]).await?;
+        if let Some(row) = taken {
+            return Ok(Taken::Yes(Box::new(self.session(row).await?)));
+        }
+        let look = format!("SELECT {COLUMNS} FROM connect_sessions WHERE state_hash = $1");
+        let found: Option<Row> = sql::one(self.db(), doing, look, values![state_hash.to_vec()]).await?;
+        Ok(match found {
+            None => Taken::Unknown,
+            Some(row) if row.state_used_at.is_some() => Taken::Used(row.result),
+            Some(_) => Taken::Expired,
+        })
+    }
+
+    /// Notes how a session ended, and forgets its verifier.
+    pub async fn finish_session(&self, id: &str, result: &Value) -> Result<(), StoreError> {
+        let sql = "UPDATE connect_sessions SET result = $2, sealed_verifier = NULL WHERE id = $1";
+        sql::run(self.db(), "finish a connect session", sql, values![id, result.clone()]).await.map(|_| ())
+    }
+
+    async fn session(&self, row: Row) -> Result<Session, StoreError> {
+        let org = OrgId::from(row.org_id);
+        let verifier = match &row.sealed_verifier {
+            Some(sealed) => {
+                let place = Place { org: &org, owner: &row.id, field: VERIFIER };
+                self.data_key(self.db(), &org).await?.open_text(place, sealed).ok()
+            }
+            None => None,
+        };
+        Ok(Session {
+            purpose: Purpose::parse(&row.purpose).ok_or_else(|| nonsense("connect_sessions", "purpose", &row.id))?,
+            id: row.id,
+            org,
+            connector: row.connector_id.into(),
+            return_url: row.return_url,
+            sequence: row.sequence,
+            browser_hash: row.browser_hash,
+            verifier,
+            created_at: row.created_at,
+            expires_at: row.expires_at,
+            state_expires_at: row.state_expires_at,
+            state_used_at: row.state_used_at,
+            result: row.result,
+        })
+    }
+}

@@ -1,0 +1,182 @@
+//! Signals: the port [`Signals`]. On SQLite the store tells itself, after each commit. On PostgreSQL triggers tell every
+//! replica, this one too, and a ping that has to come back proves that they are heard.
+
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
+
+use holdfast_core::{
+    ConnectorId, CredentialId,
+    ports::{Signal, Signals, StoreError},
+};
+use sqlx::postgres::PgListener;
+use tokio::sync::broadcast;
+use tracing::{info, warn};
+
+use crate::{
+    sql::{self, because, values},
+    store::{Kind, Store},
+};
+
+/// A receiver that falls behind by more is told so, and trusts nothing that it remembers.
+const CAPACITY: usize = 4096;
+/// Between two pings.
+const PING: Duration = Duration::from_secs(1);
+/// Signals are known to arrive for this long after a ping came back.
+const FRESH: Duration = Duration::from_secs(3);
+/// A listener that hears nothing for so long is given up: its line may be cut without a sign.
+const SILENCE: Duration = Duration::from_secs(10);
+/// Between two attempts to listen.
+const RETRY: Duration = Duration::from_secs(1);
+/// The one channel.
+const CHANNEL: &str = "holdfast";
+const NEVER: u64 = u64::MAX;
+
+/// Where signals meet their receivers.
+pub(crate) struct Hub {
+    kind: Kind,
+    sender: broadcast::Sender<Signal>,
+    /// When a ping last came back, by our uptime in milliseconds.
+    heard_ms: AtomicU64,
+}
+
+impl Hub {
+    pub(crate) fn new(kind: Kind) -> Self {
+        Self { kind, sender: broadcast::Sender::new(CAPACITY), heard_ms: AtomicU64::new(NEVER) }
+    }
+
+    pub(crate) fn send(&self, signal: Signal) {
+        // Without receivers there is nobody to tell.
+        let _receivers = self.sender.send(signal);
+    }
+}
+
+impl Signals for Store {
+    fn subscribe(&self) -> broadcast::Receiver<Signal> {
+        self.inner.hub.sender.subscribe()
+    }
+
+    fn alive(&self) -> bool {
+        match self.inner.hub.kind {
+            Kind::Sqlite => true,
+            Kind::Postgres => {
+                let heard = self.inner.hub.heard_ms.load(Ordering::Acquire);
+                heard != NEVER && self.uptime_ms().saturating_sub(heard) <= ms(FRESH)
+            }
+        }
+    }
+}
+
+impl Store {
+    /// After a commit that changed a connector. On PostgreSQL the trigger has told it.
+    pub(crate) fn connector_changed(&self, connector: &ConnectorId) {
+        self.tell(Signal::Connector(connector.clone()));
+    }
+
+    /// After a commit that changed an API key. On PostgreSQL the trigger has told it.
+    pub(crate) fn key_changed(&self, key: &str) {
+        self.tell(Signal::ApiKey(key.to_owned()));
+    }
+
+    /// After a commit that changed a credential: tells of every connector on it. On PostgreSQL the trigger has.
+    pub(crate) async fn credential_changed(&self, credential: &CredentialId) {
+        if self.kind() == Kind::Postgres {
+            return;
+        }
+        let sql = "SELECT id FROM connectors WHERE credential_id = $1";
+        match sql::all::<sql::Id>(self.db(), "tell of a change", sql, values![credential.as_str()]).await {
+            Ok(connectors) => connectors.into_iter().for_each(|row| self.connector_changed(&row.id.into())),
+            Err(error) => {
+                warn!(error = %error, "cannot tell what changed; telling that anything may have");
+                self.tell(Signal::All);
+            }
+        }
+    }
+
+    /// To the receivers of this process, where there is no other.
+    pub(crate) fn tell(&self, signal: Signal) {
+        if self.kind() == Kind::Sqlite {
+            self.inner.hub.send(signal);
+        }
+    }
+
+    /// Sends the pings that the listener has to hear, through the pool.
+    pub(crate) async fn call(&self) {
+        let ping = format!("ping:{}", self.inner.options.replica);
+        loop {
+            let sql = "SELECT pg_notify($1, $2)";
+            if let Err(error) = sql::run(self.db(), "ping the listener", sql, values![CHANNEL, ping.as_str()]).await {
+                warn!(error = %error, "cannot ping the listener");
+            }
+            self.clock().sleep(PING).await;
+        }
+    }
+
+    /// Listens for ever, over one connection after the other.
+    pub(crate) async fn listen(&self) {
+        loop {
+            match self.listen_once().await {
+                Ok(()) => info!("the listener's connection was lost; listening again"),
+                Err(error) => {
+                    let cause = error.source.as_ref().map(ToString::to_string).unwrap_or_default();
+                    warn!(error = %error, cause, "cannot listen for signals; memory is not trusted");
+                    self.deaf();
+                    self.clock().sleep(RETRY).await;
+                }
+            }
+        }
+    }
+
+    /// Until the connection is lost.
+    async fn listen_once(&self) -> Result<(), StoreError> {
+        let options = &self.inner.options;
+        let url = options.listen_url.as_ref().unwrap_or(&options.url);
+        let connect = async {
+            let mut listener = PgListener::connect(url).await?;
+            listener.eager_reconnect(false);
+            listener.listen(CHANNEL).await?;
+            Ok(listener)
+        };
+        let mut listener = connect.await.map_err(|error: sqlx::Error| because("listen for signals", error))?;
+        let own_ping = format!("ping:{}", options.replica);
+        loop {
+            let heard = tokio::select! {
+                heard = listener.try_recv() => heard.map_err(|error| because("listen for signals", error))?,
+                () = self.clock().sleep(SILENCE) => None,
+            };
+            let Some(notification) = heard else {
+                self.deaf();
+                return Ok(());
+            };
+            match notification.payload().split_once(':') {
+                Some(("connector", id)) => self.inner.hub.send(Signal::Connector(id.into())),
+                Some(("key", id)) => self.inner.hub.send(Signal::ApiKey(id.to_owned())),
+                _ if notification.payload() == own_ping => self.hear(),
+                _ => {}
+            }
+        }
+    }
+
+    /// A ping came back. If none did for a while, signals before it may be gone.
+    fn hear(&self) {
+        if !self.alive() {
+            self.inner.hub.send(Signal::All);
+        }
+        self.inner.hub.heard_ms.store(self.uptime_ms(), Ordering::Release);
+    }
+
+    /// The line is cut: what is remembered is not to be trusted.
+    fn deaf(&self) {
+        self.inner.hub.heard_ms.store(NEVER, Ordering::Release);
+        self.inner.hub.send(Signal::All);
+    }
+
+    fn uptime_ms(&self) -> u64 {
+        ms(self.clock().uptime())
+    }
+}
+
+fn ms(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(NEVER - 1)
+}

@@ -1,0 +1,150 @@
+//! Table `timeline`, and the journal read as a part of it.
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use holdfast_core::{ConnectorId, OrgId, Version, ports::StoreError};
+
+use sea_orm::{ConnectionTrait, FromQueryResult};
+
+use crate::{
+    exchanges::whole_ms,
+    listing::{Page, page_limit},
+    sql::{self, micros, values},
+    store::Store,
+};
+
+/// Something that happened to a connector, beside exchanges, which the journal holds.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// Whose.
+    pub org: OrgId,
+    /// To which.
+    pub connector: ConnectorId,
+    /// When.
+    pub at: DateTime<Utc>,
+    /// What, as a stable word.
+    pub kind: String,
+    /// How it ended, as a stable word.
+    pub outcome: Option<String>,
+    /// Who.
+    pub actor: Option<String>,
+    /// In words, without secrets.
+    pub detail: Option<String>,
+    /// How long it took.
+    pub duration: Option<Duration>,
+    /// Of the credential at that time.
+    pub version: Option<Version>,
+}
+
+/// A line of a connector's timeline.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TimelineItem {
+    /// Of the row.
+    pub id: String,
+    /// When; of an exchange, when it began.
+    pub at: DateTime<Utc>,
+    /// `exchange`, `health`, `connected`, `reconnected`, or what was written.
+    pub kind: String,
+    /// How it ended; an exchange without one is still open.
+    pub outcome: Option<String>,
+    /// Who; of an exchange, its trigger.
+    pub actor: Option<String>,
+    /// In words.
+    pub detail: Option<String>,
+    /// How long it took.
+    pub duration: Option<Duration>,
+    /// Of the credential; of an exchange, the one it was to replace.
+    pub version: Option<Version>,
+}
+
+#[derive(FromQueryResult)]
+struct Row {
+    id: String,
+    at: DateTime<Utc>,
+    kind: String,
+    outcome: Option<String>,
+    actor: Option<String>,
+    detail: Option<String>,
+    duration_ms: Option<i64>,
+    version: Option<i64>,
+}
+
+impl From<Row> for TimelineItem {
+    fn from(row: Row) -> Self {
+        Self {
+            id: row.id,
+            at: row.at,
+            kind: row.kind,
+            outcome: row.outcome,
+            actor: row.actor,
+            detail: row.detail,
+            duration: row.duration_ms.map(|ms| Duration::from_millis(ms.unsigned_abs())),
+            version: row.version.map(Version),
+        }
+    }
+}
+
+impl Store {
+    /// Adds a line.
+    pub async fn add_timeline(&self, entry: &Entry) -> Result<(), StoreError> {
+        insert(self, self.db(), entry).await
+    }
+
+    /// Exchanges and lines together, newest first. The cursor is stable while new ones come; one that was not made here
+    /// begins at the newest.
+    pub async fn timeline(
+        &self,
+        org: &OrgId,
+        connector: &ConnectorId,
+        cursor: Option<&str>,
+        limit: u64,
+    ) -> Result<Page<TimelineItem>, StoreError> {
+        let mut values = values![org.as_str(), connector.as_str(), page_limit(limit)];
+        let after = match cursor.and_then(parse_cursor) {
+            Some((at, id)) => {
+                values.extend(values![at, id]);
+                "WHERE lines.\"at\" < $4 OR (lines.\"at\" = $4 AND lines.id < $5)"
+            }
+            None => "",
+        };
+        let sql = format!(
+            "SELECT id, \"at\", kind, outcome, actor, detail, duration_ms, version FROM ( \
+             SELECT e.id AS id, e.started_at AS \"at\", 'exchange' AS kind, e.outcome AS outcome, \
+             e.\"trigger\" AS actor, e.detail AS detail, \
+             CASE WHEN e.closed_at IS NULL THEN NULL ELSE e.duration_ms END AS duration_ms, e.version AS version \
+             FROM exchanges e WHERE e.org_id = $1 AND e.connector_id = $2 \
+             UNION ALL \
+             SELECT t.id, t.\"at\", t.kind, t.outcome, t.actor, t.detail, t.duration_ms, t.version \
+             FROM timeline t WHERE t.org_id = $1 AND t.connector_id = $2 \
+             ) AS lines {after} ORDER BY \"at\" DESC, id DESC LIMIT $3"
+        );
+        let rows: Vec<Row> = sql::all(self.db(), "read a timeline", sql, values).await?;
+        let items = rows.into_iter().map(TimelineItem::from).collect();
+        Ok(Page::cut(items, limit, |last: &TimelineItem| format!("{}_{}", last.at.timestamp_micros(), last.id)))
+    }
+}
+
+/// Adds a line, in the transaction that it tells of.
+pub(crate) async fn insert(store: &Store, tx: &impl ConnectionTrait, entry: &Entry) -> Result<(), StoreError> {
+    let sql = "INSERT INTO timeline (id, org_id, connector_id, \"at\", kind, outcome, actor, detail, duration_ms, \
+               version) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
+    let values = values![
+        store.id("line"),
+        entry.org.as_str(),
+        entry.connector.as_str(),
+        micros(entry.at),
+        entry.kind.as_str(),
+        entry.outcome.clone(),
+        entry.actor.clone(),
+        entry.detail.clone(),
+        entry.duration.map(whole_ms),
+        entry.version.map(|version| version.0),
+    ];
+    sql::run(tx, "write the timeline", sql, values).await.map(|_| ())
+}
+
+fn parse_cursor(cursor: &str) -> Option<(DateTime<Utc>, &str)> {
+    let (at, id) = cursor.split_once('_')?;
+    Some((DateTime::from_timestamp_micros(at.parse().ok()?)?, id))
+}

@@ -1,0 +1,241 @@
+//! Wire types, spelled as Zendesk spells them. Ids may exceed 2^53; what is not used is not read.
+
+use std::collections::HashMap;
+
+use chrono::{DateTime, Utc};
+use holdfast_core::ticket::{Mapped, Message, Person, Priority, Status, Ticket};
+use serde::Deserialize;
+use url::Url;
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct UserAnswer {
+    pub(crate) user: User,
+}
+
+/// An anonymous visitor is a user without id.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct User {
+    pub(crate) id: Option<i64>,
+    pub(crate) name: Option<String>,
+    pub(crate) email: Option<String>,
+    pub(crate) role: Option<String>,
+    pub(crate) active: Option<bool>,
+    pub(crate) suspended: Option<bool>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct TokenAnswer {
+    pub(crate) token: TokenFacts,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct TokenFacts {
+    pub(crate) scopes: Option<Vec<String>>,
+}
+
+/// A page of a search: by offset.
+#[derive(Debug, Deserialize)]
+pub(crate) struct SearchPage {
+    pub(crate) results: Vec<WireTicket>,
+    pub(crate) count: u64,
+    pub(crate) next_page: Option<String>,
+    #[serde(default)]
+    pub(crate) users: Vec<User>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct TicketAnswer {
+    pub(crate) ticket: WireTicket,
+    #[serde(default)]
+    pub(crate) users: Vec<User>,
+    /// With the answer to a change.
+    pub(crate) audit: Option<Audit>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct WireTicket {
+    pub(crate) id: i64,
+    pub(crate) subject: Option<String>,
+    pub(crate) description: Option<String>,
+    pub(crate) status: String,
+    pub(crate) priority: Option<String>,
+    pub(crate) requester_id: Option<i64>,
+    pub(crate) assignee_id: Option<i64>,
+    #[serde(default)]
+    pub(crate) tags: Vec<String>,
+    pub(crate) via: Option<Via>,
+    pub(crate) created_at: DateTime<Utc>,
+    pub(crate) updated_at: DateTime<Utc>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Via {
+    pub(crate) channel: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Audit {
+    #[serde(default)]
+    pub(crate) events: Vec<AuditEvent>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct AuditEvent {
+    pub(crate) id: i64,
+    #[serde(rename = "type")]
+    pub(crate) kind: String,
+    pub(crate) public: Option<bool>,
+}
+
+/// A page of comments: by cursor.
+#[derive(Debug, Deserialize)]
+pub(crate) struct CommentPage {
+    pub(crate) comments: Vec<Comment>,
+    pub(crate) meta: Meta,
+    #[serde(default)]
+    pub(crate) users: Vec<User>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Meta {
+    pub(crate) has_more: bool,
+    pub(crate) after_cursor: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Comment {
+    pub(crate) id: i64,
+    pub(crate) body: Option<String>,
+    pub(crate) plain_body: Option<String>,
+    pub(crate) public: bool,
+    pub(crate) author_id: Option<i64>,
+    pub(crate) created_at: DateTime<Utc>,
+}
+
+/// People who came along with an answer, by id.
+#[derive(Debug, Default)]
+pub(crate) struct People(HashMap<i64, User>);
+
+impl People {
+    pub(crate) fn add(&mut self, users: Vec<User>) {
+        self.0.extend(users.into_iter().filter_map(|user| Some((user.id?, user))));
+    }
+
+    fn person(&self, id: i64) -> Person {
+        let known = self.0.get(&id);
+        Person {
+            id: id.to_string(),
+            name: known.and_then(|user| user.name.clone()),
+            email: known.and_then(|user| user.email.clone()),
+        }
+    }
+}
+
+impl WireTicket {
+    /// As the shared model has it. `base` is where the helpdesk lives.
+    pub(crate) fn to_model(&self, base: &Url, people: &People) -> Ticket {
+        Ticket {
+            id: self.id.to_string(),
+            url: Some(crate::below(base, &format!("agent/tickets/{}", self.id)).into()),
+            subject: self.subject.clone(),
+            description: self.description.clone(),
+            status: Mapped { value: status(&self.status), original: self.status.clone() },
+            priority: self.priority.as_ref().map(|word| Mapped { value: priority(word), original: word.clone() }),
+            channel: self.via.as_ref().and_then(|via| via.channel.clone()),
+            requester: self.requester_id.map(|id| people.person(id)),
+            assignee: self.assignee_id.map(|id| people.person(id)),
+            tags: self.tags.clone(),
+            created_at: self.created_at,
+            updated_at: self.updated_at,
+        }
+    }
+}
+
+impl Comment {
+    pub(crate) fn into_model(self, people: &People) -> Message {
+        Message {
+            id: self.id.to_string(),
+            body: self.plain_body.or(self.body).unwrap_or_default(),
+            public: self.public,
+            author: self.author_id.map(|id| people.person(id)),
+            created_at: self.created_at,
+        }
+    }
+}
+
+/// A word that is not known yet counts as open: somebody should look. Its original stands beside it.
+fn status(word: &str) -> Status {
+    match word {
+        "new" => Status::New,
+        "pending" => Status::Pending,
+        "hold" => Status::OnHold,
+        "solved" => Status::Solved,
+        "closed" | "deleted" => Status::Closed,
+        _ => Status::Open,
+    }
+}
+
+/// A word that is not known yet counts as normal. Its original stands beside it.
+fn priority(word: &str) -> Priority {
+    match word {
+        "low" => Priority::Low,
+        "high" => Priority::High,
+        "urgent" => Priority::Urgent,
+        _ => Priority::Normal,
+    }
+}
+
+/// Zendesk's word.
+pub(crate) fn status_word(status: Status) -> &'static str {
+    match status {
+        Status::New => "new",
+        Status::Open => "open",
+        Status::Pending => "pending",
+        Status::OnHold => "hold",
+        Status::Solved => "solved",
+        Status::Closed => "closed",
+    }
+}
+
+/// Zendesk's word.
+pub(crate) fn priority_word(priority: Priority) -> &'static str {
+    match priority {
+        Priority::Low => "low",
+        Priority::Normal => "normal",
+        Priority::High => "high",
+        Priority::Urgent => "urgent",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_survive_the_way_there_and_back() {
+        for word in ["new", "open", "pending", "hold", "solved", "closed"] {
+            assert_eq!(status_word(status(word)), word);
+        }
+        for word in ["low", "normal", "high", "urgent"] {
+            assert_eq!(priority_word(priority(word)), word);
+        }
+    }
+
+    #[test]
+    fn a_ticket_keeps_large_ids_and_words_that_nobody_knows() {
+        let wire: WireTicket = serde_json::from_str(
+            r#"{"id": 9007199254740993, "status": "snoozed", "priority": null, "subject": null, "description": null,
+                "requester_id": 9007199254740995, "assignee_id": null, "created_at": "2026-11-01T10:00:00Z",
+                "updated_at": "2026-11-01T10:00:00Z"}"#,
+        )
+        .unwrap();
+
+        let ticket = wire.to_model(&"http://127.0.0.1:9000/zendesk/acme".parse().unwrap(), &People::default());
+
+        assert_eq!(ticket.id, "9007199254740993");
+        assert_eq!(ticket.url.as_deref(), Some("http://127.0.0.1:9000/zendesk/acme/agent/tickets/9007199254740993"));
+        assert_eq!(ticket.requester.unwrap().id, "9007199254740995");
+        assert_eq!(ticket.status, Mapped { value: Status::Open, original: "snoozed".to_owned() });
+        assert_eq!(ticket.priority, None);
+    }
+}

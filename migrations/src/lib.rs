@@ -1,0 +1,27 @@
+//! The schema, one step per file, for SQLite and PostgreSQL. A released step is never edited.
+
+pub use sea_orm_migration::{MigratorTrait, prelude::MigrationTrait};
+
+mod columns;
+mod m20261129_120000_create_orgs;
+mod m20261129_120100_create_connectors;
+mod m20261129_120200_create_exchanges;
+mod m20261129_120300_create_outbox;
+mod m20261129_120400_create_connect_sessions;
+mod m20261129_120500_signal_changes;
+
+/// All steps, in order.
+pub struct Migrator;
+
+impl MigratorTrait for Migrator {
+    fn migrations() -> Vec<Box<dyn MigrationTrait>> {
+        vec![
+            Box::new(m20261129_120000_create_orgs::Migration),
+            Box::new(m20261129_120100_create_connectors::Migration),
+            Box::new(m20261129_120200_create_exchanges::Migration),
+            Box::new(m20261129_120300_create_outbox::Migration),
+            Box::new(m20261129_120400_create_connect_sessions::Migration),
+            Box::new(m20261129_120500_signal_changes::Migration),
+        ]
+    }
+}
