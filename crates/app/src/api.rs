@@ -8,7 +8,7 @@ mod sessions;
 mod token;
 mod view;
 
-pub use import::NewConnectorBody;
+pub use import::{NewConnectorBody, import_line};
 pub use view::{ConnectorBody, TestBody};
 
 use std::sync::Arc;

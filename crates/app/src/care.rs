@@ -10,7 +10,7 @@ use tracing::info;
 use crate::{api::TestBody, app::App, problem::Problem};
 
 /// Tests it, keeps who the provider says it is, and writes the timeline.
-pub async fn test(app: &Arc<App>, known: &Snapshot, actor: &str) -> Result<TestBody, Problem> {
+pub(crate) async fn test(app: &Arc<App>, known: &Snapshot, actor: &str) -> Result<TestBody, Problem> {
     let report = app.engine.test(&known.connector).await?;
     if let Ok(identity) = &report.identity {
         let identity = json!({
@@ -31,7 +31,7 @@ pub async fn test(app: &Arc<App>, known: &Snapshot, actor: &str) -> Result<TestB
 }
 
 /// Takes it off here at once, whatever the provider says; then gives the grant back there.
-pub async fn disconnect(app: &Arc<App>, known: &Snapshot, actor: &str) -> Result<(), Problem> {
+pub(crate) async fn disconnect(app: &Arc<App>, known: &Snapshot, actor: &str) -> Result<(), Problem> {
     let held = app.store.disconnect(&known.org, &known.connector, app.seams.clock.now()).await?;
     app.changed(&known.connector);
     let Some(held) = held else { return Err(Problem::not_found("connector")) };
@@ -39,7 +39,8 @@ pub async fn disconnect(app: &Arc<App>, known: &Snapshot, actor: &str) -> Result
     if !matches!(held, Secret::Absent) {
         let revoked = give_back(app, known, &held).await;
         entry.outcome = Some(if revoked { "revoked" } else { "not_revoked" }.to_owned());
-        entry.detail = (!revoked).then(|| "The grant may still exist at the provider; remove the app there.".to_owned());
+        entry.detail =
+            (!revoked).then(|| "The grant may still exist at the provider; remove the app there.".to_owned());
     }
     app.store.add_timeline(&entry).await?;
     info!(connector.id = %known.connector, "disconnected connector {}", known.connector);
@@ -47,7 +48,7 @@ pub async fn disconnect(app: &Arc<App>, known: &Snapshot, actor: &str) -> Result
 }
 
 /// Removes it, and gives the grant back.
-pub async fn delete(app: &Arc<App>, known: &Snapshot) -> Result<(), Problem> {
+pub(crate) async fn delete(app: &Arc<App>, known: &Snapshot) -> Result<(), Problem> {
     let held = app.store.delete_connector(&known.org, &known.connector).await?;
     app.changed(&known.connector);
     let Some(held) = held else { return Err(Problem::not_found("connector")) };

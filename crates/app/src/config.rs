@@ -16,8 +16,8 @@ use url::{Host, Url};
 
 pub use error::ConfigError;
 pub use sections::{
-    ConnectConfig, Database, LockBackend, LockConfig, LogConfig, LogFormat, NetworkConfig, OAuthAppConfig, OperatorConfig,
-    PrivateHost, ProviderConfig, RefreshConfig, ShutdownConfig,
+    ConnectConfig, Database, LockBackend, LockConfig, LogConfig, LogFormat, NetworkConfig, OAuthAppConfig,
+    OperatorConfig, PrivateHost, ProviderConfig, RefreshConfig, ShutdownConfig,
 };
 pub use source::Sources;
 

@@ -31,11 +31,8 @@ async fn ready(State(app): State<Arc<App>>) -> impl IntoResponse {
     if let Err(error) = &database {
         warn!(%error, "not ready: the database does not answer");
     }
-    let checks = [
-        ("database", database.is_ok()),
-        ("signals", app.store.alive()),
-        ("serving", !app.stop.is_cancelled()),
-    ];
+    let checks =
+        [("database", database.is_ok()), ("signals", app.store.alive()), ("serving", !app.stop.is_cancelled())];
     let all = checks.iter().all(|(_, good)| *good);
     let status = if all { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     let checks: serde_json::Map<_, _> = checks.iter().map(|(name, good)| ((*name).to_owned(), json!(good))).collect();

@@ -19,16 +19,7 @@ use tower_http::{
 };
 use tracing::{debug, error, info, warn};
 
-use crate::{
-    admin,
-    api,
-    app::App,
-    config::Config,
-    connect,
-    metrics::UPKEEP_INTERVAL,
-    ops,
-    problem::Problem,
-};
+use crate::{admin, api, app::App, config::Config, connect, metrics::UPKEEP_INTERVAL, ops, problem::Problem};
 
 /// The client secret's end is told from this many days ahead on (TE-11).
 pub const SECRET_WARNING_DAYS: i64 = 30;
@@ -181,7 +172,10 @@ pub fn secret_warnings(config: &Config, now: DateTime<Utc>) -> Vec<String> {
     let warning = |provider: &String, end: DateTime<Utc>| {
         let days = (end - now).num_days();
         if end <= now {
-            Some(format!("the client secret of {provider} ended on {}; set a new one in oauth_apps.{provider}", end.date_naive()))
+            Some(format!(
+                "the client secret of {provider} ended on {}; set a new one in oauth_apps.{provider}",
+                end.date_naive()
+            ))
         } else if days < SECRET_WARNING_DAYS {
             Some(format!(
                 "the client secret of {provider} ends in {days} days; make a new one there and set it as \

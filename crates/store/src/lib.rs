@@ -15,7 +15,6 @@ mod health;
 mod keys;
 mod leases;
 mod listing;
-mod lookups;
 mod migrate;
 mod orgs;
 mod outbox;

@@ -1,11 +1,18 @@
 //! Table `orgs`: who owns everything else, and the sealed data key of each.
 
 use holdfast_core::{OrgId, ports::StoreError};
+use sea_orm::FromQueryResult;
 
 use crate::{
     sql::{self, micros, values},
     store::Store,
 };
+
+#[derive(FromQueryResult)]
+struct Named {
+    name: String,
+    id: String,
+}
 
 impl Store {
     /// The org of this name; makes it, with a data key of its own, when there is none.
@@ -21,6 +28,13 @@ impl Store {
         let values = values![org.as_str(), name, key, micros(self.clock().now())];
         sql::run(self.db(), doing, sql, values).await?;
         self.find_org(name).await?.ok_or_else(|| StoreError::new(doing))
+    }
+
+    /// Every org with its name, oldest first.
+    pub async fn orgs(&self) -> Result<Vec<(String, OrgId)>, StoreError> {
+        let sql = "SELECT name, id FROM orgs ORDER BY created_at, id";
+        let rows: Vec<Named> = sql::all(self.db(), "list the orgs", sql, values![]).await?;
+        Ok(rows.into_iter().map(|row| (row.name, row.id.into())).collect())
     }
 
     /// The org of this name.

@@ -157,8 +157,24 @@ impl Store {
 
     /// The session of this link, whatever became of it.
     pub async fn find_session_by_link(&self, link_hash: &[u8; 32]) -> Result<Option<Session>, StoreError> {
-        let sql = format!("SELECT {COLUMNS} FROM connect_sessions WHERE link_hash = $1");
-        let row = sql::one(self.db(), "look for a connect session", sql, values![link_hash.to_vec()]).await?;
+        self.find_session("link_hash", link_hash).await
+    }
+
+    /// The session whose consent carries this `state`, spent or not; spends nothing.
+    pub async fn find_session_by_state(&self, state_hash: &[u8; 32]) -> Result<Option<Session>, StoreError> {
+        self.find_session("state_hash", state_hash).await
+    }
+
+    /// How a session ended, if it has.
+    pub async fn session_result(&self, id: &str) -> Result<Option<Value>, StoreError> {
+        let sql = format!("SELECT {COLUMNS} FROM connect_sessions WHERE id = $1");
+        let row: Option<Row> = sql::one(self.db(), "look how a consent ended", sql, values![id]).await?;
+        Ok(row.and_then(|row| row.result))
+    }
+
+    async fn find_session(&self, column: &str, hash: &[u8; 32]) -> Result<Option<Session>, StoreError> {
+        let sql = format!("SELECT {COLUMNS} FROM connect_sessions WHERE {column} = $1");
+        let row = sql::one(self.db(), "look for a connect session", sql, values![hash.to_vec()]).await?;
         match row {
             Some(row) => self.session(row).await.map(Some),
             None => Ok(None),
@@ -166,13 +182,13 @@ impl Store {
     }
 
     /// Starts a consent; answers its sequence, which grows over all sessions of the connector. A start before it in the
-    /// same session is void. `None`: the link is unknown, over, or has had its result.
+    /// same session is void, and how that ended is forgotten. `None`: the link is unknown or over.
     pub async fn start_session(&self, start: &StartSession) -> Result<Option<i64>, StoreError> {
         let doing = "start a consent";
         let tx = self.transaction(doing).await?;
         let look = format!("SELECT {COLUMNS} FROM connect_sessions WHERE link_hash = $1");
         let found: Option<Row> = sql::one(&tx, doing, look, values![start.link_hash.to_vec()]).await?;
-        let Some(session) = found.filter(|row| row.expires_at > start.at && row.result.is_none()) else {
+        let Some(session) = found.filter(|row| row.expires_at > start.at) else {
             tx.rollback().await.map_err(failed(doing))?;
             return Ok(None);
         };
@@ -188,7 +204,7 @@ impl Store {
             None => None,
         };
         let update = "UPDATE connect_sessions SET state_hash = $2, browser_hash = $3, sealed_verifier = $4, \
-                      sequence = $5, state_expires_at = $6, state_used_at = NULL WHERE id = $1 AND result IS NULL";
+                      sequence = $5, state_expires_at = $6, state_used_at = NULL, result = NULL WHERE id = $1";
         let sequence = sequence.map_or(0, |sequence| sequence.number);
         let values = values![
             session.id.as_str(),

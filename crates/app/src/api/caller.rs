@@ -32,7 +32,8 @@ impl Caller {
         if self.has(scope) {
             return Ok(());
         }
-        let detail = format!("This API key lacks the scope {scope}. Make one that has it: holdfast key create --scope {scope}");
+        let detail =
+            format!("This API key lacks the scope {scope}. Make one that has it: holdfast key create --scope {scope}");
         Err(Problem::new(StatusCode::FORBIDDEN, "missing_scope", detail))
     }
 
@@ -58,7 +59,8 @@ impl FromRequestParts<Arc<App>> for Caller {
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Problem> {
         let header = parts.headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-        let text = header.and_then(|value| value.split_once(' ')).filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+        let text =
+            header.and_then(|value| value.split_once(' ')).filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
         let refused = |detail| Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", detail);
         let Some((_, text)) = text.filter(|(_, text)| text.trim().starts_with("hf_")) else {
             return Err(refused("Send an API key of Holdfast: Authorization: Bearer hf_..."));

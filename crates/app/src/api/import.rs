@@ -54,7 +54,7 @@ pub struct CredentialInput {
 }
 
 /// Makes the connector.
-pub async fn create(app: &App, org: &OrgId, body: NewConnectorBody) -> Result<ConnectorId, Problem> {
+pub(super) async fn create(app: &App, org: &OrgId, body: NewConnectorBody) -> Result<ConnectorId, Problem> {
     let (created, account) = store(app, org, body).await?;
     match created {
         Created::New(id) => Ok(id),
@@ -69,7 +69,7 @@ pub async fn create(app: &App, org: &OrgId, body: NewConnectorBody) -> Result<Co
 }
 
 /// A connector for a connect link: a new one, or the org's own on that account.
-pub async fn for_link(app: &App, org: &OrgId, body: NewConnectorBody) -> Result<ConnectorId, Problem> {
+pub(super) async fn for_link(app: &App, org: &OrgId, body: NewConnectorBody) -> Result<ConnectorId, Problem> {
     match store(app, org, body).await?.0 {
         Created::New(id) | Created::Exists(id) | Created::AliasTaken(id) => Ok(id),
     }
@@ -97,10 +97,13 @@ async fn store(app: &App, org: &OrgId, body: NewConnectorBody) -> Result<(Create
 }
 
 /// The account that was typed, and how its provider authenticates.
-pub fn account(app: &App, provider: &str, typed: &str) -> Result<(String, Account, Auth), Problem> {
+pub(super) fn account(app: &App, provider: &str, typed: &str) -> Result<(String, Account, Auth), Problem> {
     let Some(found) = app.providers().find(provider) else {
         let known: Vec<_> = app.providers().iter().map(|provider| provider.about().id).collect();
-        return Err(Problem::invalid("provider", format!("There is no such provider. Known are: {}.", known.join(", "))));
+        return Err(Problem::invalid(
+            "provider",
+            format!("There is no such provider. Known are: {}.", known.join(", ")),
+        ));
     };
     let account = found.account(typed).map_err(|invalid| Problem::invalid("account", invalid.message))?;
     let auth = found.auth(&account);
@@ -108,7 +111,7 @@ pub fn account(app: &App, provider: &str, typed: &str) -> Result<(String, Accoun
 }
 
 /// A connector's name: given, or the account.
-pub fn name(given: Option<&str>, account: &str) -> Result<String, Problem> {
+pub(super) fn name(given: Option<&str>, account: &str) -> Result<String, Problem> {
     let name = given.map_or(account, str::trim);
     if name.is_empty() || name.chars().count() > 100 || name.chars().any(char::is_control) {
         return Err(Problem::invalid("name", "A name has 1 to 100 characters, on one line."));
@@ -200,8 +203,9 @@ fn due_at(app: &App, account: &Account, secret: &Secret) -> Option<DateTime<Utc>
 
 /// One line of an import.
 pub async fn import_line(app: &Arc<App>, org: &OrgId, line: &str) -> Result<ConnectorId, Problem> {
-    let body: NewConnectorBody = serde_json::from_str(line)
-        .map_err(|error| Problem::invalid("line", format!("This is not a connector: {}", without_values(&error.to_string()))))?;
+    let body: NewConnectorBody = serde_json::from_str(line).map_err(|error| {
+        Problem::invalid("line", format!("This is not a connector: {}", without_values(&error.to_string())))
+    })?;
     create(app, org, body).await
 }
 

@@ -101,7 +101,12 @@ async fn answer(
     let known = caller.snapshot(app, id).await?;
     match app.engine.fresh(&known.connector, need, trigger).await {
         Ok(snapshot) => body(app, &snapshot).map(Json),
-        Err(error @ (AuthError::AuthFailed { .. } | AuthError::Disconnected | AuthError::Pending | AuthError::Unreadable)) => {
+        Err(
+            error @ (AuthError::AuthFailed { .. }
+            | AuthError::Disconnected
+            | AuthError::Pending
+            | AuthError::Unreadable),
+        ) => {
             let url = connect::reconnect_url(app, &known, caller.has("connectors:write")).await?;
             Err(Problem::from(error).reconnect_at(Some(url)))
         }

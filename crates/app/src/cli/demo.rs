@@ -76,7 +76,10 @@ fn clear(dir: &Path) -> anyhow::Result<()> {
             _ => {}
         }
     }
-    fs::write(marker, "This folder belongs to `holdfast demo`, which starts over in it each time. Delete it as you like.\n")?;
+    fs::write(
+        marker,
+        "This folder belongs to `holdfast demo`, which starts over in it each time. Delete it as you like.\n",
+    )?;
     Ok(())
 }
 
@@ -98,10 +101,8 @@ fn config(dir: &Path, sandbox: &Sandbox) -> anyhow::Result<Config> {
             client_secret_expires_at: None,
         },
     );
-    let zendesk = ProviderConfig {
-        base_url_override: Some(sandbox.zendesk_override()),
-        access_token_life: Some(TOKEN_LIFE),
-    };
+    let zendesk =
+        ProviderConfig { base_url_override: Some(sandbox.zendesk_override()), access_token_life: Some(TOKEN_LIFE) };
     config.providers.insert("zendesk".to_owned(), zendesk);
     Ok(config)
 }
@@ -121,7 +122,7 @@ async fn seed(app: &Arc<App>, sandbox: &Sandbox) -> anyhow::Result<(String, Stri
     let ask = Ask::KeyCreate { org: ORG.to_owned(), name: "demo".to_owned(), scopes };
     let made = admin::run(app, ask).await.map_err(|refused| anyhow::anyhow!(refused.message))?;
     let acme = sandbox.helpdesk("acme").context("the sandbox has a helpdesk acme")?;
-    let grant = GrantRequest { expires_in: Some(TOKEN_LIFE.as_secs()), ..GrantRequest::default() };
+    let grant = GrantRequest { expires_in: u32::try_from(TOKEN_LIFE.as_secs()).ok(), ..GrantRequest::default() };
     let grant = acme.grant(&grant).context("the sandbox grants access")?;
     let line = json!({
         "provider": "zendesk", "account": "acme", "name": "Acme support",
@@ -139,7 +140,7 @@ async fn seed(app: &Arc<App>, sandbox: &Sandbox) -> anyhow::Result<(String, Stri
 fn story(app: &App, sandbox: &Sandbox, dir: &Path, key: &str, connector: &str) -> String {
     let base = app.config.public_url();
     let (base, provider) = (base.as_str().trim_end_matches('/'), sandbox.url());
-    let provider = provider.as_str().trim_end_matches('/').to_owned();
+    let provider = provider.trim_end_matches('/');
     let life = TOKEN_LIFE.as_secs();
     format!(
         r#"

@@ -184,8 +184,8 @@ impl OAuthAppConfig {
 #[serde(deny_unknown_fields)]
 pub struct ProviderConfig {
     /// Instead of the provider's own address.
-    #[serde(default, deserialize_with = "optional::url")]
-    pub base_url_override: Option<Url>,
+    #[serde(default, deserialize_with = "optional::text")]
+    pub base_url_override: Option<String>,
     /// What to ask the provider for.
     #[serde(default, rename = "access_token_life_secs", deserialize_with = "optional::secs")]
     pub access_token_life: Option<Duration>,
@@ -288,7 +288,10 @@ pub struct ConnectConfig {
 fn origins<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Url>, D::Error> {
     let read = |text: String| {
         let plain = |url: &Url| {
-            matches!(url.scheme(), "http" | "https") && url.path() == "/" && url.query().is_none() && url.fragment().is_none()
+            matches!(url.scheme(), "http" | "https")
+                && url.path() == "/"
+                && url.query().is_none()
+                && url.fragment().is_none()
         };
         let wrong = || D::Error::custom(format!("\"{text}\" is not an origin, such as https://app.example.com"));
         Url::parse(&text).ok().filter(plain).ok_or_else(wrong)

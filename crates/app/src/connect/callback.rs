@@ -188,7 +188,9 @@ fn refused(name: &str, error: Option<&str>) -> Ending {
     let (title, text) = match error {
         Some("access_denied") => (
             "Access was not allowed".to_owned(),
-            format!("{name} says that the request was declined. Open the connect link again when you want to allow it. Nothing was changed."),
+            format!(
+                "{name} says that the request was declined. Open the connect link again when you want to allow it. Nothing was changed."
+            ),
         ),
         Some("server_error" | "temporarily_unavailable") => (
             format!("{name} has a problem"),
@@ -196,7 +198,9 @@ fn refused(name: &str, error: Option<&str>) -> Ending {
         ),
         Some("invalid_scope" | "unauthorized_client" | "unsupported_response_type" | "invalid_request") => (
             "The OAuth app is not set up right".to_owned(),
-            format!("{name} does not accept what this app asks for. The operator of this instance has to look at it; nothing was changed."),
+            format!(
+                "{name} does not accept what this app asks for. The operator of this instance has to look at it; nothing was changed."
+            ),
         ),
         Some(_) => (
             format!("{name} sent an error"),
@@ -216,7 +220,8 @@ async fn redeem(
     session: &Session,
     code: &SecretString,
 ) -> Result<(Outcome, holdfast_core::ports::OAuthApp), Ending> {
-    let Some(client) = app.config.oauth_apps.get(&asked.snapshot.provider).map(crate::config::OAuthAppConfig::app) else {
+    let Some(client) = app.config.oauth_apps.get(&asked.snapshot.provider).map(crate::config::OAuthAppConfig::app)
+    else {
         let text = "The operator of this instance has to set up an OAuth app first.";
         return Err(Ending::trouble("There is no OAuth app", text));
     };

@@ -89,11 +89,12 @@ pub(super) async fn connector(Path(_id): Path<String>) -> Page {
         status: StatusCode::OK,
         mood: Mood::Ask,
         title: "This connector needs an admin".to_owned(),
-        body: "<p>Whoever runs the integration can make a reconnect link, and you can send it to the helpdesk's admin. \
+        body:
+            "<p>Whoever runs the integration can make a reconnect link, and you can send it to the helpdesk's admin. \
                With an API key that has <code>connectors:write</code>:</p>\
                <pre><code>POST /api/v1/connectors/ID/reconnect</code></pre>\
                <p>Nothing is lost meanwhile: id, settings and extras stay as they are.</p>"
-            .to_owned(),
+                .to_owned(),
         leads_to: None,
     }
 }
