@@ -1,0 +1,120 @@
+//! The chores of the workspace: `cargo xtask test`, `lint` and `bench`.
+
+mod bench;
+mod lint;
+mod postgres;
+mod report;
+mod run;
+mod suites;
+mod test;
+mod workspace;
+
+use std::process::ExitCode;
+
+use anyhow::bail;
+
+const USAGE: &str = "usage: cargo xtask COMMAND
+
+  test [--suite NAME]... [--list] [-- ARGS]   builds everything, then runs the suites; ARGS go to each test binary
+  lint                                        formatting, clippy, dependencies, Dockerfile, compose file
+  bench [-- ARGS]                             builds for release and runs the benchmark
+
+HOLDFAST_TEST_POSTGRES: URL of a PostgreSQL server where databases may be created. Without it, `test` and `bench`
+start a server of their own in a temporary folder.";
+
+enum Command {
+    Test { wanted: Vec<String>, list: bool, passed_on: Vec<String> },
+    Lint,
+    Bench { passed_on: Vec<String> },
+    Help,
+}
+
+fn main() -> ExitCode {
+    let command = match parse(std::env::args().skip(1)) {
+        Ok(command) => command,
+        Err(error) => {
+            eprintln!("xtask: {error}\n\n{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    let done = run::heed_signals().and_then(|()| match command {
+        Command::Test { wanted, list, passed_on } => test::run(&wanted, list, &passed_on),
+        Command::Lint => lint::run(),
+        Command::Bench { passed_on } => bench::run(&passed_on),
+        Command::Help => {
+            println!("{USAGE}");
+            Ok(true)
+        }
+    });
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn parse(args: impl Iterator<Item = String>) -> anyhow::Result<Command> {
+    let mut own: Vec<String> = args.collect();
+    let passed_on = match own.iter().position(|arg| arg == "--") {
+        Some(at) => own.split_off(at).split_off(1),
+        None => Vec::new(),
+    };
+    let mut own = own.into_iter();
+    let command = match own.next().as_deref() {
+        Some("test") => {
+            let (mut wanted, mut list) = (Vec::new(), false);
+            while let Some(arg) = own.next() {
+                match (arg.as_str(), arg.strip_prefix("--suite=")) {
+                    ("--list", _) => list = true,
+                    (_, Some(name)) => wanted.push(name.to_owned()),
+                    ("--suite", _) => match own.next() {
+                        Some(name) => wanted.push(name),
+                        None => bail!("--suite wants a name"),
+                    },
+                    _ => bail!("test does not know {arg}"),
+                }
+            }
+            return Ok(Command::Test { wanted, list, passed_on });
+        }
+        Some("lint") if passed_on.is_empty() => Command::Lint,
+        Some("bench") => Command::Bench { passed_on },
+        Some("help" | "--help" | "-h") => Command::Help,
+        Some(other) => bail!("there is no command {other}, or it takes no arguments"),
+        None => bail!("a command is needed"),
+    };
+    match own.next() {
+        Some(arg) => bail!("unexpected: {arg}"),
+        None => Ok(command),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Command, parse};
+
+    fn parsed(line: &str) -> anyhow::Result<Command> {
+        parse(line.split_whitespace().map(str::to_owned))
+    }
+
+    #[test]
+    fn suites_and_passed_on_arguments_are_told_apart() {
+        let Ok(Command::Test { wanted, list, passed_on }) =
+            parsed("test --suite unit --suite=store -- --nocapture refresh")
+        else {
+            panic!("it is a test command");
+        };
+
+        assert_eq!((wanted, list), (vec!["unit".to_owned(), "store".to_owned()], false));
+        assert_eq!(passed_on, ["--nocapture", "refresh"]);
+    }
+
+    #[test]
+    fn what_is_not_understood_is_refused() {
+        for line in ["", "tests", "test --suite", "test unit", "lint now", "lint -- x", "bench x"] {
+            assert!(parsed(line).is_err(), "{line:?}");
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Which suite a test binary belongs to. It follows from what the workspace holds: a new crate, or a new folder in
+//! `tests/`, needs no word here.
+
+use crate::workspace::{Kind, Package, Target, Workspace};
+
+/// One suite.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Suite {
+    pub(crate) name: String,
+    pub(crate) about: &'static str,
+    /// Whether its tests need PostgreSQL.
+    pub(crate) postgres: bool,
+}
+
+const TESTS: &str = "holdfast-tests";
+
+/// The suite of documentation examples: cargo alone can run those.
+pub(crate) const DOC: &str = "doc";
+
+/// The suite of a test target; `None`: it holds no tests.
+pub(crate) fn suite_of(package: &str, target: &Target) -> Option<Suite> {
+    let suite = |name: &str, about, postgres| Some(Suite { name: name.to_owned(), about, postgres });
+    match (package, target.kind, target.name.as_str()) {
+        (_, Kind::Other, _) => None,
+        ("holdfast-store" | "holdfast-migrations", _, _) => suite("store", "the store on both databases", true),
+        (TESTS, Kind::Lib | Kind::Bin, _) | (TESTS, Kind::Test, "it") => {
+            suite("integration", "the whole service on both databases", true)
+        }
+        (TESTS, Kind::Test, own) => suite(own, "the whole service", true),
+        (_, Kind::Lib | Kind::Bin, _) => suite("unit", "each crate by itself, no socket, no file", false),
+        ("holdfast-core", Kind::Test, _) => suite("model", "the refresh engine against its cases", false),
+        ("holdfast-app", Kind::Test, _) => suite("app", "the app's own surfaces", true),
+        (_, Kind::Test, _) => suite("conformance", "adapters and sandboxes over HTTP", false),
+    }
+}
+
+/// All suites that have something in this workspace, in the order in which they run: quick ones first.
+pub(crate) fn all(workspace: &Workspace) -> Vec<Suite> {
+    let of = |package: &Package| {
+        package.targets.iter().filter_map(|target| suite_of(&package.name, target)).collect::<Vec<_>>()
+    };
+    let mut suites: Vec<_> = workspace.packages.iter().flat_map(of).collect();
+    let examples = workspace.packages.iter().any(|package| package.targets.iter().any(|t| t.kind == Kind::Lib));
+    if examples {
+        suites.push(Suite { name: DOC.to_owned(), about: "examples in the documentation", postgres: false });
+    }
+    let rank = |name: &str| {
+        ["unit", DOC, "model", "conformance", "app", "store", "integration"].iter().position(|known| *known == name)
+    };
+    suites.sort_by(|a, b| {
+        let key = |suite: &Suite| (rank(&suite.name).unwrap_or(usize::MAX), suite.name.clone());
+        key(a).cmp(&key(b))
+    });
+    suites.dedup_by(|a, b| a.name == b.name);
+    suites
+}
+
+#[cfg(test)]
+mod tests {
+    use super::suite_of;
+    use crate::workspace::{Kind, Target};
+
+    #[test]
+    fn every_kind_of_target_has_its_suite() {
+        let table = [
+            ("holdfast-core", Kind::Lib, "holdfast_core", Some("unit")),
+            ("holdfast-core", Kind::Test, "engine", Some("model")),
+            ("holdfast-store", Kind::Lib, "holdfast_store", Some("store")),
+            ("holdfast-store", Kind::Test, "it", Some("store")),
+            ("holdfast-zendesk", Kind::Test, "conformance", Some("conformance")),
+            ("holdfast-freshdesk", Kind::Test, "conformance", Some("conformance")),
+            ("holdfast-sandbox", Kind::Bin, "holdfast-sandbox", Some("unit")),
+            ("holdfast-app", Kind::Test, "cli", Some("app")),
+            ("holdfast-tests", Kind::Lib, "holdfast_tests", Some("integration")),
+            ("holdfast-tests", Kind::Test, "it", Some("integration")),
+            ("holdfast-tests", Kind::Test, "torture", Some("torture")),
+            ("holdfast-tests", Kind::Other, "story", None),
+        ];
+        for (package, kind, name, suite) in table {
+            let found = suite_of(package, &Target { name: name.to_owned(), kind });
+            assert_eq!(found.map(|suite| suite.name).as_deref(), suite, "{package} {name}");
+        }
+    }
+}

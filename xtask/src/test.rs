@@ -1,0 +1,147 @@
+//! `cargo xtask test`: builds everything in one go, then runs the test binaries suite by suite.
+//!
+//! One build for all of them: cargo would choose other features for `-p one-crate` and compile half of the
+//! dependencies again. The binaries are cargo's own, run in their package's folder as `cargo test` runs them.
+
+use std::{collections::BTreeMap, path::PathBuf, process::Command, time::Duration};
+
+use anyhow::{bail, ensure};
+use serde_json::Value;
+
+use crate::{
+    postgres::Postgres,
+    report::{Ended, Report},
+    run,
+    suites::{self, Suite},
+    workspace::{Package, Target, Workspace, cargo, text_of},
+};
+
+/// A cold build of everything takes some minutes on two cores.
+pub(crate) const BUILD_BOUND: Duration = Duration::from_mins(40);
+/// No test binary takes this long; one that does hangs.
+const BINARY_BOUND: Duration = Duration::from_mins(15);
+
+struct Binary<'a> {
+    package: &'a Package,
+    target: Target,
+    path: PathBuf,
+}
+
+pub(crate) fn run(wanted: &[String], list: bool, passed_on: &[String]) -> anyhow::Result<bool> {
+    let workspace = Workspace::read()?;
+    let suites = chosen(suites::all(&workspace), wanted)?;
+    if list {
+        for suite in &suites {
+            println!("{:<14}{}", suite.name, suite.about);
+        }
+        return Ok(true);
+    }
+    let needs = suites.iter().any(|suite| suite.postgres);
+    let plan = needs.then(Postgres::plan).transpose()?;
+    println!("Runs: {}.", suites.iter().map(|suite| suite.name.as_str()).collect::<Vec<_>>().join(", "));
+    println!("Needs: {}.", plan.as_ref().map_or("nothing but cargo".to_owned(), ToString::to_string));
+    if let Some(plan) = &plan {
+        plan.install()?;
+    }
+
+    let mut report = Report::new("suite");
+    let mut binaries = BTreeMap::<String, Vec<Binary<'_>>>::new();
+    if !report.step("build", || build(&workspace, &mut binaries)) {
+        return Ok(report.close());
+    }
+    let mut postgres = None;
+    if let Some(plan) = plan {
+        let started = report.step("postgresql", || {
+            postgres = Some(plan.start()?);
+            Ok(Ended::Well)
+        });
+        if !started {
+            return Ok(report.close());
+        }
+    }
+    for suite in &suites {
+        if run::stopped() {
+            break;
+        }
+        let binaries = binaries.get(&suite.name).map_or(&[][..], Vec::as_slice);
+        report.step(&suite.name, || execute(suite, binaries, postgres.as_ref(), passed_on));
+    }
+    drop(postgres);
+    let fine = report.close();
+    ensure!(!run::stopped(), "interrupted");
+    Ok(fine)
+}
+
+fn chosen(mut suites: Vec<Suite>, wanted: &[String]) -> anyhow::Result<Vec<Suite>> {
+    for name in wanted {
+        if !suites.iter().any(|suite| suite.name == *name) {
+            let names: Vec<_> = suites.iter().map(|suite| suite.name.as_str()).collect();
+            bail!("there is no suite {name}; there are: {}", names.join(", "));
+        }
+    }
+    suites.retain(|suite| wanted.is_empty() || wanted.contains(&suite.name));
+    Ok(suites)
+}
+
+/// Libraries, programs and tests; the programs too, since the service's tests start them.
+fn build<'a>(workspace: &'a Workspace, binaries: &mut BTreeMap<String, Vec<Binary<'a>>>) -> anyhow::Result<Ended> {
+    let mut command = cargo();
+    command.args(["build", "--workspace", "--lib", "--bins", "--tests"]);
+    command.arg("--message-format=json-render-diagnostics").current_dir(&workspace.root);
+    let status = run::lines(&mut command, BUILD_BOUND, |line| {
+        let Ok(message) = serde_json::from_str::<Value>(line) else { return };
+        let Some(path) = message["executable"].as_str() else { return };
+        if message["reason"] != "compiler-artifact" || message["profile"]["test"] != true {
+            return;
+        }
+        let id = text_of(&message["package_id"]);
+        let Some(package) = workspace.packages.iter().find(|package| package.id == id) else { return };
+        let target = Target::read(&message["target"]);
+        if let Some(suite) = suites::suite_of(&package.name, &target) {
+            binaries.entry(suite.name).or_default().push(Binary { package, target, path: path.into() });
+        }
+    })?;
+    for of_suite in binaries.values_mut() {
+        of_suite.sort_by(|a, b| (&a.package.name, &a.target.name).cmp(&(&b.package.name, &b.target.name)));
+    }
+    Ok(if status.success() { Ended::Well } else { Ended::Badly("the workspace does not build".to_owned()) })
+}
+
+fn execute(
+    suite: &Suite,
+    binaries: &[Binary<'_>],
+    postgres: Option<&Postgres>,
+    passed_on: &[String],
+) -> anyhow::Result<Ended> {
+    let mut failed = Vec::new();
+    if suite.name == suites::DOC {
+        let mut command = cargo();
+        command.args(["test", "--workspace", "--doc"]);
+        if !passed_on.is_empty() {
+            command.arg("--").args(passed_on);
+        }
+        if !run::run(&mut command, BUILD_BOUND)?.success() {
+            failed.push("examples".to_owned());
+        }
+    }
+    for binary in binaries {
+        let name = format!("{} {}", binary.package.name, binary.target.name);
+        println!("-- {name}");
+        let mut command = Command::new(&binary.path);
+        command.args(passed_on).current_dir(&binary.package.folder);
+        command.env("CARGO_MANIFEST_DIR", &binary.package.folder);
+        match postgres {
+            Some(postgres) => command.env(crate::postgres::VARIABLE, postgres.url()),
+            None => command.env_remove(crate::postgres::VARIABLE),
+        };
+        match run::run(&mut command, BINARY_BOUND) {
+            Ok(status) if status.success() => {}
+            Ok(status) => failed.push(format!("{name} ({status})")),
+            Err(error) => failed.push(format!("{error:#}")),
+        }
+        if run::stopped() {
+            break;
+        }
+    }
+    Ok(if failed.is_empty() { Ended::Well } else { Ended::Badly(failed.join(", ")) })
+}
