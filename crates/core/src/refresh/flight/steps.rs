@@ -348,10 +348,9 @@ impl Flight {
         let ports = &self.engine.ports;
         match ports.store.fail(&self.credential, failure, exchange).await {
             Ok(Changed::Yes) => {
-                warn!(
-                    reason = failure.reason.as_str(),
-                    "connector {} needs a person: {:?}", self.connector, failure.detail
-                );
+                let words = failure.detail.as_deref().unwrap_or("no words");
+                let reason = failure.reason.as_str();
+                warn!(health.reason = reason, "connector {} needs a person: {words}", self.connector);
             }
             Ok(Changed::No) => info!("a verdict came too late: the credential has moved on"),
             Err(error) => return Err(ours(&error)),
