@@ -39,6 +39,9 @@ pub struct Ports {
     pub meter: Arc<dyn Meter>,
 }
 
+/// How many flights a caller waits for: its own need may differ from the one that a flight was started for.
+const ROUNDS: u32 = 3;
+
 /// The refresh engine of one replica.
 pub struct Engine {
     pub(super) ports: Ports,
@@ -84,7 +87,7 @@ impl Engine {
         trigger: Trigger,
     ) -> Result<Arc<Snapshot>, AuthError> {
         let deadline = self.ports.clock.uptime() + self.settings.wait_bound;
-        loop {
+        for round in 1.. {
             let snapshot = self.known(connector).await?;
             match self.look(&snapshot, need) {
                 Look::Serve => return Ok(snapshot),
@@ -104,17 +107,23 @@ impl Engine {
             };
             match result {
                 Ok(snapshot) if self.look(&snapshot, need) == Look::Serve => return Ok(snapshot),
+                // A flight of our own has brought what there is to be had: tokens that live for a moment only.
+                Ok(snapshot) if round > 1 && decide::still_serves(&snapshot, need, self.now()) => return Ok(snapshot),
+                Ok(_) if round >= ROUNDS => {
+                    return Err(AuthError::Unavailable {
+                        class: Trouble::Transient,
+                        detail: "the provider's tokens end before they can be handed out".to_owned(),
+                        retry_after: Duration::from_secs(1),
+                    });
+                }
                 Ok(_) => {}
                 Err(error) => {
                     let snapshot = self.known(connector).await?;
-                    return if decide::still_serves(&snapshot, need, self.ports.clock.now()) {
-                        Ok(snapshot)
-                    } else {
-                        Err(error)
-                    };
+                    return if decide::still_serves(&snapshot, need, self.now()) { Ok(snapshot) } else { Err(error) };
                 }
             }
         }
+        unreachable!("the rounds are bounded")
     }
 
     /// The connector as committed: from memory while signals are known to arrive, else from the database.
@@ -211,10 +220,12 @@ impl Engine {
     }
 
     pub(super) fn look(&self, snapshot: &Snapshot, need: &Need) -> Look {
-        let minted = self.minted().get(&snapshot.credential.id).is_some_and(|(version, at)| {
-            *version == snapshot.credential.version
-                && self.ports.clock.uptime().saturating_sub(*at) < self.settings.rejection_interval
-        });
+        let rejection = matches!(need, Need::Not(_));
+        let minted = rejection
+            && self.minted().get(&snapshot.credential.id).is_some_and(|(version, at)| {
+                *version == snapshot.credential.version
+                    && self.ports.clock.uptime().saturating_sub(*at) < self.settings.rejection_interval
+            });
         decide::look(snapshot, need, self.ports.clock.now(), minted)
     }
 
