@@ -115,6 +115,13 @@ impl From<StoreError> for Problem {
 
 impl From<AuthError> for Problem {
     fn from(error: AuthError) -> Self {
+        Self::of(error, "The provider")
+    }
+}
+
+impl Problem {
+    /// Why there is no token, in words that name the provider.
+    pub fn of(error: AuthError, provider: &str) -> Self {
         use StatusCode as S;
         match error {
             AuthError::NotFound => Self::not_found("connector"),
@@ -129,8 +136,8 @@ impl From<AuthError> for Problem {
                 "The connector was disconnected by an admin. Reconnect it to use it again.",
             ),
             AuthError::AuthFailed { reason, detail, .. } => {
-                let words = detail.map(|words| format!(" The provider said: {words}.")).unwrap_or_default();
-                let detail = format!("{}{words} A person has to reconnect it.", reason.sentence("The provider"));
+                let words = detail.map(|words| format!(" It said: {words}.")).unwrap_or_default();
+                let detail = format!("{}{words} A person has to reconnect it.", reason.sentence(provider));
                 Self::new(S::CONFLICT, "connector_auth_failed", detail)
             }
             AuthError::AppRejected { detail, retry_after } => Self::new(

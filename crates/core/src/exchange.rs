@@ -9,7 +9,7 @@ pub use request::{AuthorizeUrl, Grant, authorize_url, code_challenge, revoke, to
 
 use std::time::Duration;
 
-use crate::ports::HttpFailure;
+use crate::{ports::HttpFailure, refresh::OutcomeKind};
 
 /// What a token endpoint's answer came to.
 #[derive(Clone, Debug)]
@@ -26,6 +26,20 @@ pub enum Outcome {
     Transient(Refusal),
     /// The token may have been rotated without us.
     Ambiguous(Refusal),
+}
+
+impl Outcome {
+    /// The word for it in metrics.
+    pub fn kind(&self) -> OutcomeKind {
+        match self {
+            Self::Rotated(_) => OutcomeKind::Rotated,
+            Self::Rejected(_) => OutcomeKind::Rejected,
+            Self::AppBroken(_) => OutcomeKind::AppBroken,
+            Self::Busy(_) => OutcomeKind::Busy,
+            Self::Transient(_) => OutcomeKind::Transient,
+            Self::Ambiguous(_) => OutcomeKind::Ambiguous,
+        }
+    }
 }
 
 /// What an adapter may say of a refusal.

@@ -108,10 +108,14 @@ async fn answer(
             | AuthError::Unreadable),
         ) => {
             let url = connect::reconnect_url(app, &known, caller.has("connectors:write")).await?;
-            Err(Problem::from(error).reconnect_at(Some(url)))
+            Err(Problem::of(error, name(app, &known)).reconnect_at(Some(url)))
         }
-        Err(error) => Err(error.into()),
+        Err(error) => Err(Problem::of(error, name(app, &known))),
     }
+}
+
+fn name(app: &App, snapshot: &Snapshot) -> &'static str {
+    app.providers().find(&snapshot.provider).map_or("The provider", |provider| provider.about().name)
 }
 
 fn body(app: &App, snapshot: &Snapshot) -> Result<TokenBody, Problem> {

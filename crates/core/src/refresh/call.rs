@@ -49,11 +49,15 @@ impl Engine {
     /// Exchanges the code of a consent, with both of the app's secrets if the first one is refused.
     pub async fn redeem(&self, provider: &dyn Provider, facts: &OAuth2, app: &OAuthApp, grant: &Grant<'_>) -> Outcome {
         let timeout = self.settings.exchange_timeout;
-        let outcome = self.call(provider, facts, app, app.client_secret.as_ref(), grant, timeout).await;
-        match (&outcome, &app.next_client_secret) {
+        let started = self.ports.clock.uptime();
+        let first = self.call(provider, facts, app, app.client_secret.as_ref(), grant, timeout).await;
+        let outcome = match (&first, &app.next_client_secret) {
             (Outcome::AppBroken(_), Some(next)) => self.call(provider, facts, app, Some(next), grant, timeout).await,
-            _ => outcome,
-        }
+            _ => first,
+        };
+        let took = self.ports.clock.uptime().saturating_sub(started);
+        self.ports.meter.exchange(provider.about().id, outcome.kind(), took);
+        outcome
     }
 
     /// Gives a token back, as far as the provider lets us; a failure is only logged.

@@ -80,12 +80,17 @@ impl Engine {
     }
 
     fn failure(&self, snapshot: &Snapshot, kind: ErrorKind, error: AuthError) -> Error {
+        let about = self.providers.find(&snapshot.provider).map(|provider| provider.about());
+        let message = match &error {
+            AuthError::AuthFailed { reason, .. } => reason.sentence(about.map_or("The provider", |about| about.name)),
+            other => other.to_string(),
+        };
         Error {
             kind,
             retry: crate::error::Retry::Never,
-            provider: self.providers.find(&snapshot.provider).map_or("provider", |provider| provider.about().id),
+            provider: about.map_or("provider", |about| about.id),
             operation: "test",
-            message: error.to_string(),
+            message,
             source: Some(Box::new(error)),
         }
     }

@@ -176,7 +176,24 @@ async fn a_fresh_token_that_the_test_call_refuses_too_fails_the_connector() {
     assert_eq!(error.kind, ErrorKind::AuthFailed);
     let row = rig.store.row(&connector);
     assert_eq!((row.health, row.health_reason), (Health::AuthFailed, Some(Reason::AccessRefused)));
-    assert_eq!(rig.endpoint.posts().len(), 1);
+    assert_eq!(rig.endpoint.posts().len(), 2, "one for the first 401, one to see whether the new token dies too");
+    api.get("me").operation("me").raw().await.err().unwrap();
+    assert_eq!(rig.endpoint.posts().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_that_dies_twice_in_a_minute_is_renewed_twice_and_is_no_verdict() {
+    let (rig, engine, connector) = live();
+    let api = client(&engine, &connector).await;
+
+    for _ in 0..2 {
+        rig.endpoint.expire_access();
+        api.get("me").operation("me").send().await.unwrap();
+        rig.pass(Duration::from_secs(10)).await;
+    }
+
+    assert_eq!(rig.store.row(&connector).health, Health::Connected);
+    assert_eq!(rig.endpoint.posts().len(), 2);
 }
 
 #[tokio::test(start_paused = true)]

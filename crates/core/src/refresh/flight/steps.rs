@@ -40,12 +40,16 @@ pub(super) enum Blocked {
 impl Flight {
     pub(super) async fn exchange(&self, held: &mut Held) -> Result<Arc<Snapshot>, Blocked> {
         let mut snapshot = self.reread().await?;
-        match self.engine.look(&snapshot, &self.need) {
+        let look = self.engine.look(&snapshot, &self.need);
+        match look {
             Look::Serve => return Ok(snapshot),
             Look::Stop(error) => return Err(over(error)),
-            Look::Prove(reason) => return Err(Blocked::Over(self.prove(&snapshot, reason).await)),
+            Look::Prove(reason) => self.prove(&snapshot, reason).await?,
             Look::Refresh => {}
         }
+        // A token that was minted moments ago is refused as well. Its refresh token may still work: what comes of it
+        // has to pass the test call.
+        let doubted = look != Look::Refresh;
         let terms = self.terms(&snapshot).await?;
         let exchange = self.begin(&snapshot, held).await?;
         let started = self.uptime();
@@ -77,7 +81,11 @@ impl Flight {
             };
             match (decide::after(&outcome, &so_far, &case, now, &self.engine.settings), outcome) {
                 (Next::Store, Outcome::Rotated(answer)) => {
-                    return self.store(&terms, &exchange, tokens, &answer, sends, started).await;
+                    let stored = self.store(&terms, &exchange, tokens, &answer, sends, started).await?;
+                    if doubted {
+                        self.prove_new(&stored).await?;
+                    }
+                    return Ok(stored);
                 }
                 (Next::Confirm, _) => {
                     so_far.confirming = true;
@@ -99,6 +107,7 @@ impl Flight {
                     so_far.answer_lost = true;
                 }
                 (Next::Fail(reason), outcome) => {
+                    self.meter(&terms, OutcomeKind::Rejected, started);
                     let words = refusal(&outcome).map(Refusal::words);
                     let close = self.closing(OutcomeKind::Rejected, words.clone(), sends, started, None);
                     return Err(Blocked::Over(self.fail(&exchange, &close, reason, words).await));
@@ -290,22 +299,35 @@ impl Flight {
         }
     }
 
-    /// Asks the provider's test call about the current credential, and fails the connector if it is refused there.
-    async fn prove(&self, snapshot: &Snapshot, reason: Reason) -> FlightResult {
+    /// Asks the provider's test call about a token that a caller says is rejected. `Ok`: it is refused there too, and an
+    /// exchange may help.
+    async fn prove(&self, snapshot: &Snapshot, reason: Reason) -> Result<(), Blocked> {
         match self.test_call(snapshot).await {
-            Ok(()) => Err(AuthError::StillGood),
+            Ok(()) => Err(over(AuthError::StillGood)),
             Err(error) if error.kind == ErrorKind::AuthFailed => {
-                let at = self.engine.ports.clock.now();
-                let detail = Some(error.message.clone());
-                let failure = Failure { version: snapshot.credential.version, reason, detail, at };
-                self.declare(&failure, None).await
+                if snapshot.credential.secret.tokens().is_some_and(|tokens| tokens.refresh_token.is_some()) {
+                    return Ok(());
+                }
+                Err(Blocked::Over(self.refused(snapshot, reason, error.message).await))
             }
-            Err(error) => Err(AuthError::Unavailable {
-                class: Trouble::Transient,
-                detail: error.message,
-                retry_after: Duration::from_secs(5),
-            }),
+            Err(error) => Err(over(unproven(error.message))),
         }
+    }
+
+    /// A token that was just issued in place of two that were refused: the provider's test call has the last word.
+    async fn prove_new(&self, snapshot: &Snapshot) -> Result<(), Blocked> {
+        match self.test_call(snapshot).await {
+            Err(error) if error.kind == ErrorKind::AuthFailed => {
+                Err(Blocked::Over(self.refused(snapshot, Reason::AccessRefused, error.message).await))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    async fn refused(&self, snapshot: &Snapshot, reason: Reason, words: String) -> FlightResult {
+        let at = self.engine.ports.clock.now();
+        let failure = Failure { version: snapshot.credential.version, reason, detail: Some(words), at };
+        self.declare(&failure, None).await
     }
 
     async fn test_call(&self, snapshot: &Snapshot) -> crate::error::Result<()> {
@@ -326,10 +348,9 @@ impl Flight {
         let ports = &self.engine.ports;
         match ports.store.fail(&self.credential, failure, exchange).await {
             Ok(Changed::Yes) => {
-                warn!(
-                    reason = failure.reason.as_str(),
-                    "connector {} needs a person: {:?}", self.connector, failure.detail
-                );
+                let words = failure.detail.as_deref().unwrap_or("no words");
+                let reason = failure.reason.as_str();
+                warn!(health.reason = reason, "connector {} needs a person: {words}", self.connector);
             }
             Ok(Changed::No) => info!("a verdict came too late: the credential has moved on"),
             Err(error) => return Err(ours(&error)),
@@ -415,6 +436,10 @@ fn still_there(snapshot: &Snapshot, exchange: &Exchange) -> bool {
 
 fn over(error: AuthError) -> Blocked {
     Blocked::Over(Err(error))
+}
+
+fn unproven(detail: String) -> AuthError {
+    AuthError::Unavailable { class: Trouble::Transient, detail, retry_after: Duration::from_secs(5) }
 }
 
 fn moved_on() -> AuthError {

@@ -1,0 +1,187 @@
+//! The journal: one open row per credential, lost owners, and many at once.
+
+use std::{sync::Arc, time::Duration};
+
+use holdfast_core::{
+    ports::{Acquired, Begun, Changed, CredentialStore as _, LeaseStore as _, Stored},
+    refresh::OutcomeKind,
+};
+use holdfast_store::Options;
+use sqlx::{Connection as _, Executor as _};
+use tokio_util::sync::CancellationToken;
+
+use crate::harness::{
+    TestDatabase, close, connect, eventually, exchange, lease, load, moment, on_both, on_postgres, rotation,
+};
+
+on_both! {
+    one_exchange_of_a_credential_is_open_at_a_time,
+    an_open_row_tells_whether_its_holder_lives_and_its_lease_is_over,
+    a_lost_owners_row_is_closed_once_and_its_answer_is_marked_lost,
+    an_exchange_of_an_older_version_does_not_begin,
+    a_hundred_tasks_lose_nothing,
+}
+
+async fn one_exchange_of_a_credential_is_open_at_a_time(db: Arc<TestDatabase>) {
+    let store = db.store().await;
+    let (_, id) = connect(&store, "acme").await;
+    let snapshot = load(&store, &id).await;
+    let lease = lease(&store, &snapshot, "one").await;
+    let exchanges: Vec<_> = (0..10).map(|n| exchange(&snapshot, &lease, &n.to_string())).collect();
+
+    let begun = futures::future::join_all(exchanges.iter().map(|exchange| store.begin(exchange))).await;
+
+    let begun: Vec<_> = begun.into_iter().map(Result::unwrap).collect();
+    assert_eq!(begun.iter().filter(|begun| **begun == Begun::Yes).count(), 1);
+    assert!(begun.iter().all(|begun| !matches!(begun, Begun::Moved)));
+    let open = begun.iter().position(|begun| *begun == Begun::Yes).unwrap();
+    store.close(&exchanges[open], &close(OutcomeKind::Transient)).await.unwrap();
+    let next = exchange(&snapshot, &lease, "next");
+    assert_eq!(store.begin(&next).await.unwrap(), Begun::Yes);
+}
+
+async fn an_open_row_tells_whether_its_holder_lives_and_its_lease_is_over(db: Arc<TestDatabase>) {
+    let store = db.store().await;
+    let (_, id) = connect(&store, "acme").await;
+    let snapshot = load(&store, &id).await;
+    let mut owners = lease(&store, &snapshot, "owner").await;
+    let first = exchange(&snapshot, &owners, "a");
+    store.begin(&first).await.unwrap();
+    let second = exchange(&snapshot, &owners, "b");
+
+    let Begun::Other(open) = store.begin(&second).await.unwrap() else { panic!("it is open") };
+    assert_eq!((open.id.clone(), open.holder.as_str()), (first.id.clone(), "owner"));
+    assert!(!open.holder_alive, "it never gave a sign of life");
+    assert_eq!(open.lease_over_for, Duration::ZERO);
+
+    let mut options = db.options("owner");
+    options.heartbeat = Options::HEARTBEAT;
+    let owner = holdfast_store::Store::connect(options).await.unwrap();
+    let stop = CancellationToken::new();
+    let running = tokio::spawn({
+        let (owner, stop) = (owner.clone(), stop.clone());
+        async move { owner.run(stop).await }
+    });
+    eventually("the owner counts as alive", || async {
+        matches!(store.begin(&second).await.unwrap(), Begun::Other(open) if open.holder_alive).then_some(())
+    })
+    .await;
+    stop.cancel();
+    running.await.unwrap();
+
+    owners.expires_at_ms -= 100_000;
+    store.extend(&first.id, &owners).await.unwrap();
+    let Begun::Other(open) = store.begin(&second).await.unwrap() else { panic!("it is open") };
+    assert!(open.lease_over_for > Duration::from_secs(60), "{open:?}");
+    db.execute("UPDATE replicas SET seen_at_ms = seen_at_ms - 8001").await;
+    let Begun::Other(open) = store.begin(&second).await.unwrap() else { panic!("it is open") };
+    assert!(!open.holder_alive, "it was not seen for eight seconds");
+}
+
+async fn a_lost_owners_row_is_closed_once_and_its_answer_is_marked_lost(db: Arc<TestDatabase>) {
+    let store = db.store().await;
+    let (_, id) = connect(&store, "acme").await;
+    let snapshot = load(&store, &id).await;
+    let lease = lease(&store, &snapshot, "one").await;
+    let lost = exchange(&snapshot, &lease, "a");
+    store.begin(&lost).await.unwrap();
+
+    assert_eq!(store.close_orphan(&lost.id, moment(200)).await.unwrap(), Changed::Yes);
+    assert_eq!(store.close_orphan(&lost.id, moment(201)).await.unwrap(), Changed::No);
+
+    assert!(load(&store, &id).await.credential.answer_lost);
+    let line = &store.timeline(&snapshot.org, &id, None, 10).await.unwrap().data[0];
+    assert_eq!(line.outcome.as_deref(), Some("owner_lost"));
+
+    let stored = store.store_rotation(&lost, &rotation("late")).await.unwrap();
+    assert!(matches!(stored, Stored::Yes(_)), "{stored:?}");
+    assert!(!load(&store, &id).await.credential.answer_lost);
+    let line = &store.timeline(&snapshot.org, &id, None, 10).await.unwrap().data[0];
+    assert_eq!(line.outcome.as_deref(), Some("rotated"), "the owner was not lost after all");
+}
+
+async fn an_exchange_of_an_older_version_does_not_begin(db: Arc<TestDatabase>) {
+    let store = db.store().await;
+    let (org, id) = connect(&store, "acme").await;
+    let snapshot = load(&store, &id).await;
+    let lease = lease(&store, &snapshot, "one").await;
+    let first = exchange(&snapshot, &lease, "a");
+    store.begin(&first).await.unwrap();
+    store.store_rotation(&first, &rotation("second")).await.unwrap();
+
+    assert_eq!(store.begin(&exchange(&snapshot, &lease, "b")).await.unwrap(), Begun::Moved);
+
+    let current = load(&store, &id).await;
+    store.disconnect(&org, &id, moment(300)).await.unwrap();
+    assert_eq!(store.begin(&exchange(&current, &lease, "c")).await.unwrap(), Begun::Moved);
+    store.delete_connector(&org, &id).await.unwrap();
+    assert_eq!(store.begin(&exchange(&current, &lease, "d")).await.unwrap(), Begun::Moved);
+}
+
+/// All on ten connectors: each rotates once, whoever else is at it.
+async fn a_hundred_tasks_lose_nothing(db: Arc<TestDatabase>) {
+    let store = db.store().await;
+    let mut ids = Vec::new();
+    for n in 0..10 {
+        ids.push(connect(&store, &format!("acme{n}")).await.1);
+    }
+
+    let tasks: Vec<_> = (0..100)
+        .map(|n| {
+            let (store, id) = (store.clone(), ids[n % ids.len()].clone());
+            tokio::spawn(async move {
+                let snapshot = load(&store, &id).await;
+                let credential = snapshot.credential.id.clone();
+                let holder = format!("task {n}");
+                let lease = eventually("the lease is free", || async {
+                    match store.acquire(&credential, &holder, Duration::from_secs(60)).await.unwrap() {
+                        Acquired::Yes(lease) => Some(lease),
+                        Acquired::Held { .. } => None,
+                    }
+                })
+                .await;
+                let current = load(&store, &id).await;
+                let exchange = exchange(&current, &lease, &n.to_string());
+                assert_eq!(store.begin(&exchange).await.unwrap(), Begun::Yes);
+                let stored = store.store_rotation(&exchange, &rotation(&n.to_string())).await.unwrap();
+                assert!(matches!(stored, Stored::Yes(_)), "{stored:?}");
+                store.release(&lease).await.unwrap();
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+
+    for id in &ids {
+        assert_eq!(load(&store, id).await.credential.version.0, 11, "the first set and ten rotations");
+    }
+}
+
+/// The insert meets a rotation that has not committed yet: it must not slip past the index with the spent version.
+async fn begin_waits(db: Arc<TestDatabase>) {
+    let store = db.store().await;
+    let (_, id) = connect(&store, "acme").await;
+    let snapshot = load(&store, &id).await;
+    let lease = lease(&store, &snapshot, "one").await;
+    store.begin(&exchange(&snapshot, &lease, "a")).await.unwrap();
+    let mut rotating = sqlx::PgConnection::connect(&db.url).await.unwrap();
+    rotating.execute("BEGIN; UPDATE credentials SET version = version + 1").await.unwrap();
+    rotating.execute("UPDATE exchanges SET closed_at = now(), outcome = 'rotated'").await.unwrap();
+
+    let beginning = tokio::spawn({
+        let (store, exchange) = (store.clone(), exchange(&snapshot, &lease, "b"));
+        async move { store.begin(&exchange).await.unwrap() }
+    });
+    let waiting =
+        "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()";
+    eventually("the insert waits for the rotation", || async { (db.number(waiting).await == 1).then_some(()) }).await;
+    rotating.execute("COMMIT").await.unwrap();
+
+    assert_eq!(beginning.await.unwrap(), Begun::Moved);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_exchange_does_not_begin_behind_a_rotation_that_is_committing() {
+    on_postgres(begin_waits).await;
+}

@@ -1,0 +1,12 @@
+//! The store against real databases: the same suite on SQLite and on PostgreSQL.
+
+mod credentials;
+mod grants;
+mod harness;
+mod journal;
+mod leases;
+mod reading;
+mod sealing;
+mod sessions;
+mod signals;
+mod starting;

@@ -1,0 +1,111 @@
+//! Starting: migrations, the serving lock, what a process before left behind.
+
+use std::sync::Arc;
+
+use holdfast_core::ports::{Acquired, Begun, CredentialStore as _, LeaseStore as _};
+use holdfast_store::{Kind, Store};
+
+use crate::harness::{TestDatabase, connect, exchange, lease, load, on_both, on_postgres};
+
+on_both! {
+    five_that_start_at_once_on_an_empty_database_come_up,
+    the_steps_are_listed_with_whether_they_are_applied,
+    the_databases_clock_is_read,
+}
+
+async fn five_that_start_at_once_on_an_empty_database_come_up(db: Arc<TestDatabase>) {
+    let starts = (0..5).map(|n| {
+        let db = Arc::clone(&db);
+        tokio::spawn(async move {
+            let store = Store::connect(db.options(&n.to_string())).await?;
+            store.migrate().await?;
+            store.unlock().await?;
+            store.ensure_org("Acme").await
+        })
+    });
+
+    let orgs = futures::future::join_all(starts.collect::<Vec<_>>()).await;
+
+    let mut orgs: Vec<_> = orgs.into_iter().map(|org| org.unwrap().unwrap()).collect();
+    orgs.dedup();
+    assert_eq!(orgs.len(), 1, "all see one database");
+    if !db.is_sqlite() {
+        let locks = "SELECT COUNT(*) FROM pg_locks WHERE locktype = 'advisory'";
+        let own = format!("{locks} AND database = (SELECT oid FROM pg_database WHERE datname = current_database())");
+        assert_eq!(db.number(&own).await, 0, "no session keeps a lock: a pooler may stand in between");
+    }
+}
+
+async fn the_steps_are_listed_with_whether_they_are_applied(db: Arc<TestDatabase>) {
+    let store = Store::connect(db.options("one")).await.unwrap();
+    let before = store.migration_status().await.unwrap();
+    assert!(!before.is_empty() && before.iter().all(|(_, applied)| !applied), "{before:?}");
+
+    store.migrate().await.unwrap();
+    store.migrate().await.unwrap();
+
+    let after = store.migration_status().await.unwrap();
+    assert_eq!(after.len(), before.len());
+    assert!(after.iter().all(|(name, applied)| *applied && name.starts_with("m2026")), "{after:?}");
+}
+
+async fn the_databases_clock_is_read(db: Arc<TestDatabase>) {
+    let store = db.store().await;
+    store.ping().await.unwrap();
+    assert_eq!(store.kind() == Kind::Sqlite, db.is_sqlite());
+    let (one, two) = (store.database_clock().await.unwrap(), store.database_clock().await.unwrap());
+    assert!(one <= two && one.timestamp() > 1_700_000_000, "{one} {two}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_process_serves_a_file_and_voids_what_the_one_before_left() {
+    let db = TestDatabase::sqlite();
+    let before = db.replica("before").await;
+    let lock = before.lock_for_serving().unwrap();
+    let (_, id) = connect(&before, "acme").await;
+    let snapshot = load(&before, &id).await;
+    let left = lease(&before, &snapshot, "before").await;
+    assert_eq!(before.begin(&exchange(&snapshot, &left, "a")).await.unwrap(), Begun::Yes);
+    let after = db.replica("after").await;
+    let refused = after.lock_for_serving().unwrap_err();
+    assert!(refused.to_string().contains("another process serves this database"), "{refused}");
+
+    drop(lock);
+    let lock = after.lock_for_serving().unwrap();
+    assert_eq!(after.void_previous(&lock).await.unwrap(), 1);
+
+    let current = load(&after, &id).await;
+    assert!(current.credential.answer_lost);
+    let ttl = std::time::Duration::from_secs(30);
+    let Acquired::Yes(lease) = after.acquire(&current.credential.id, "after", ttl).await.unwrap() else {
+        panic!("the lease of the process before is void");
+    };
+    assert!(lease.fencing_token > left.fencing_token);
+    assert_eq!(after.begin(&exchange(&current, &lease, "b")).await.unwrap(), Begun::Yes);
+}
+
+async fn others_live(db: Arc<TestDatabase>) {
+    let store = db.store().await;
+    let (_, id) = connect(&store, "acme").await;
+    let snapshot = load(&store, &id).await;
+    let held = lease(&store, &snapshot, "other").await;
+    store.begin(&exchange(&snapshot, &held, "a")).await.unwrap();
+
+    let lock = store.lock_for_serving().unwrap();
+    assert_eq!(store.void_previous(&lock).await.unwrap(), 0);
+
+    assert_eq!(store.open_exchange_count().await.unwrap(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_postgres_nothing_of_others_is_voided() {
+    on_postgres(others_live).await;
+}
+
+#[tokio::test]
+async fn a_url_of_another_database_is_refused() {
+    let db = TestDatabase::sqlite();
+    let mut options = db.options("one");
+    options.url = "mysql://root@localhost/x".to_owned();
+    assert!(Store::connect(options).await.is_err());
+}
