@@ -55,7 +55,8 @@ impl Store {
              lease_expires_at_ms, \"trigger\", started_at) \
              SELECT $1, c.org_id, c.id, k.id, k.version, $5, $6, $7, $8, $9 \
              FROM credentials k JOIN connectors c ON c.credential_id = k.id \
-             WHERE c.id = $2 AND k.id = $3 AND k.version = $4 AND k.kind = 'tokens' AND c.health = 'connected'{} \
+             WHERE c.id = $2 AND k.id = $3 AND k.version = $4 AND k.kind = 'tokens' \
+             AND c.health IN ('connected', 'auth_failed'){} \
              ON CONFLICT DO NOTHING",
             sql::for_share(self.backend())
         );
@@ -77,7 +78,8 @@ impl Store {
             let Some(why) = self.why_not(exchange).await? else {
                 return Ok(Begun::Moved);
             };
-            if Version(why.version) != exchange.version || why.health != Health::Connected.as_str() {
+            let usable = [Health::Connected, Health::AuthFailed].map(Health::as_str).contains(&why.health.as_str());
+            if Version(why.version) != exchange.version || !usable {
                 return Ok(Begun::Moved);
             }
             if let (Some(id), Some(holder), Some(over)) = (why.id, why.holder, why.lease_over_for_ms) {

@@ -86,7 +86,27 @@ impl Engine {
         need: &Need,
         trigger: Trigger,
     ) -> Result<Arc<Snapshot>, AuthError> {
-        let deadline = self.ports.clock.uptime() + self.settings.wait_bound;
+        // The hot path: no lock is waited for, and nothing is asked.
+        if let Some(kept) = self.trusted(connector)
+            && self.look(&kept, need) == Look::Serve
+        {
+            return Ok(kept);
+        }
+        tokio::select! {
+            biased;
+            result = self.fly_or_wait(connector, need, trigger) => result,
+            () = self.ports.clock.sleep(self.settings.wait_bound) => {
+                let kept = self.trusted(connector).filter(|kept| decide::still_serves(kept, need, self.now()));
+                kept.ok_or_else(|| AuthError::Unavailable {
+                    class: Trouble::Transient,
+                    detail: "the wait bound passed before the exchange ended".to_owned(),
+                    retry_after: Duration::from_secs(1),
+                })
+            }
+        }
+    }
+
+    async fn fly_or_wait(self: &Arc<Self>, connector: &ConnectorId, need: &Need, trigger: Trigger) -> FlightResult {
         for round in 1.. {
             let snapshot = self.known(connector).await?;
             match self.look(&snapshot, need) {
@@ -94,18 +114,7 @@ impl Engine {
                 Look::Stop(error) => return Err(error),
                 Look::Refresh | Look::Prove(_) => {}
             }
-            let left = deadline.saturating_sub(self.ports.clock.uptime());
-            let flight = self.join(&snapshot, need, trigger);
-            let result = tokio::select! {
-                biased;
-                result = landed(flight) => result,
-                () = self.ports.clock.sleep(left) => Err(AuthError::Unavailable {
-                    class: Trouble::Transient,
-                    detail: "the wait bound passed before the exchange ended".to_owned(),
-                    retry_after: Duration::from_secs(1),
-                }),
-            };
-            match result {
+            match landed(self.join(&snapshot, need, trigger)).await {
                 Ok(snapshot) if self.look(&snapshot, need) == Look::Serve => return Ok(snapshot),
                 // A flight of our own has brought what there is to be had: tokens that live for a moment only.
                 Ok(snapshot) if round > 1 && decide::still_serves(&snapshot, need, self.now()) => return Ok(snapshot),
@@ -124,6 +133,11 @@ impl Engine {
             }
         }
         unreachable!("the rounds are bounded")
+    }
+
+    /// What memory holds, if it may be trusted.
+    fn trusted(&self, connector: &ConnectorId) -> Option<Arc<Snapshot>> {
+        if self.ports.signals.alive() { self.cache.get(connector) } else { None }
     }
 
     /// The connector as committed: from memory while signals are known to arrive, else from the database.
