@@ -1,8 +1,8 @@
 //! How many statements a refresh costs.
 
-use std::sync::{
-    Arc, Mutex,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    sync::{Arc, Mutex},
+    thread::ThreadId,
 };
 
 use holdfast_core::ports::{CredentialStore as _, LeaseStore as _, Stored};
@@ -14,9 +14,21 @@ use tracing::{
 
 use crate::harness::{TestDatabase, connect, exchange, lease, load, on_postgres, rotation};
 
-/// Keeps what sqlx says that it ran, on this thread.
+/// Keeps what sqlx says that it ran, and on which thread: the other tests go on meanwhile.
+///
+/// It is the subscriber of the whole process, because what threads without one have cached about an event decides about
+/// the threads that have one.
 #[derive(Clone, Default)]
-struct Statements(Arc<Mutex<Vec<String>>>, Arc<AtomicU64>);
+struct Statements(Arc<Mutex<Vec<(ThreadId, String)>>>);
+
+impl Statements {
+    /// What this thread has run.
+    fn of_this_thread(&self) -> Vec<String> {
+        let here = std::thread::current().id();
+        let all = self.0.lock().unwrap();
+        all.iter().filter(|(thread, _)| *thread == here).map(|(_, text)| text.clone()).collect()
+    }
+}
 
 impl Subscriber for Statements {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
@@ -24,7 +36,7 @@ impl Subscriber for Statements {
     }
 
     fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
-        span::Id::from_u64(self.1.fetch_add(1, Ordering::Relaxed) + 1)
+        span::Id::from_u64(1)
     }
 
     fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
@@ -45,7 +57,7 @@ struct Summary<'a>(&'a Statements);
 impl Visit for Summary<'_> {
     fn record_str(&mut self, field: &Field, value: &str) {
         if field.name() == "summary" {
-            self.0.0.lock().unwrap().push(value.to_owned());
+            self.0.0.lock().unwrap().push((std::thread::current().id(), value.to_owned()));
         }
     }
 
@@ -59,7 +71,8 @@ async fn counted(db: Arc<TestDatabase>) {
     let (_, id) = connect(&store, "acme").await;
     let snapshot = load(&store, &id).await;
     let statements = Statements::default();
-    let counting = tracing::subscriber::set_default(statements.clone());
+    tracing::subscriber::set_global_default(statements.clone()).unwrap();
+    let before = statements.of_this_thread().len();
 
     let lease = lease(&store, &snapshot, "one").await;
     let snapshot = load(&store, &id).await;
@@ -68,9 +81,8 @@ async fn counted(db: Arc<TestDatabase>) {
     let stored = store.store_rotation(&exchange, &rotation("second")).await.unwrap();
     store.release(&lease).await.unwrap();
 
-    drop(counting);
     assert!(matches!(stored, Stored::Yes(_)));
-    let ran = statements.0.lock().unwrap().clone();
+    let ran = statements.of_this_thread().split_off(before);
     let ran: Vec<_> = ran.iter().filter(|text| !text.starts_with("BEGIN") && !text.starts_with("COMMIT")).collect();
     assert_eq!(ran.len(), 6, "{ran:#?}");
 }
