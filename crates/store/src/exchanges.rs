@@ -5,7 +5,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use holdfast_core::{
     Health, Version,
-    ports::{Begun, Changed, Close, Exchange, OpenExchange, StoreError},
+    ports::{Begun, Changed, Close, Exchange, OpenExchange, StoreError, Trigger},
     refresh::OutcomeKind,
 };
 use sea_orm::{ConnectionTrait, FromQueryResult};
@@ -56,7 +56,7 @@ impl Store {
              SELECT $1, c.org_id, c.id, k.id, k.version, $5, $6, $7, $8, $9 \
              FROM credentials k JOIN connectors c ON c.credential_id = k.id \
              WHERE c.id = $2 AND k.id = $3 AND k.version = $4 AND k.kind = 'tokens' \
-             AND c.health IN ('connected', 'auth_failed'){} \
+             AND (c.health = 'connected' OR (c.health = 'auth_failed' AND $8 = 'test')){} \
              ON CONFLICT DO NOTHING",
             sql::for_share(self.backend())
         );
@@ -78,7 +78,11 @@ impl Store {
             let Some(why) = self.why_not(exchange).await? else {
                 return Ok(Begun::Moved);
             };
-            let usable = [Health::Connected, Health::AuthFailed].map(Health::as_str).contains(&why.health.as_str());
+            let usable = match Health::parse(&why.health) {
+                Some(Health::Connected) => true,
+                Some(Health::AuthFailed) => exchange.trigger == Trigger::Test,
+                _ => false,
+            };
             if Version(why.version) != exchange.version || !usable {
                 return Ok(Begun::Moved);
             }
