@@ -237,13 +237,21 @@ pub async fn import_line(app: &Arc<App>, org: &OrgId, line: &str) -> Result<Conn
     create(app, org, body).await
 }
 
-/// Serde's words without the values that they quote: `invalid type: string "secret"` must not repeat the secret.
+/// Serde's words without the values that they repeat: ``invalid type: string "secret"`` and ``integer `4711` `` must not
+/// bring a secret back. Names of fields stay.
 pub(super) fn without_values(words: &str) -> String {
     let mut out = String::new();
     let mut quoted = false;
     for part in words.split('"') {
         out.push_str(if quoted { "\"...\"" } else { part });
         quoted = !quoted;
+    }
+    for kind in ["integer `", "floating point `", "boolean `", "character `"] {
+        if let Some((before, rest)) = out.split_once(kind)
+            && let Some((_, after)) = rest.split_once('`')
+        {
+            out = format!("{before}{kind}...`{after}");
+        }
     }
     out
 }
@@ -257,6 +265,10 @@ mod tests {
         assert_eq!(
             without_values("invalid type: string \"s3cret\", expected u64 at line 1"),
             "invalid type: string \"...\", expected u64 at line 1"
+        );
+        assert_eq!(
+            without_values("invalid type: integer `4711`, expected a"),
+            "invalid type: integer `...`, expected a"
         );
         assert_eq!(without_values("unknown field `token`, expected `name`"), "unknown field `token`, expected `name`");
         assert_eq!(without_values("cut off \"s3cr"), "cut off \"...\"");
