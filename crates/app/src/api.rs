@@ -17,6 +17,7 @@ use axum::{
     Json, Router,
     extract::{DefaultBodyLimit, FromRequest, FromRequestParts, Request, rejection::JsonRejection},
     http::{HeaderValue, StatusCode, header, request::Parts},
+    middleware,
     routing::get,
 };
 use serde::{Serialize, de::DeserializeOwned};
@@ -59,10 +60,14 @@ pub fn router(app: Arc<App>) -> Router {
         .routes(routes!(connectors::disconnect))
         .routes(routes!(connectors::test))
         .routes(routes!(connectors::timeline))
-        .routes(routes!(token::get))
-        .routes(routes!(token::rejected))
         .routes(routes!(sessions::reconnect))
         .routes(routes!(sessions::connect))
+        .merge(
+            OpenApiRouter::new()
+                .routes(routes!(token::get))
+                .routes(routes!(token::rejected))
+                .layer(middleware::from_fn_with_state(Arc::clone(&app), token::in_time)),
+        )
         .split_for_parts();
     routes
         .route("/openapi.json", get(move || async move { Json(document) }))

@@ -32,6 +32,8 @@ pub struct App {
     pub links: Links,
     /// Numbers for Prometheus.
     pub metrics: Metrics,
+    /// The service was asked to stop: nothing new is begun.
+    pub draining: CancellationToken,
     /// Ends everything that runs beside requests.
     pub stop: CancellationToken,
 }
@@ -65,10 +67,24 @@ impl App {
             keys: Keys::default(),
             links: Links::default(),
             metrics,
+            draining: CancellationToken::new(),
             stop: CancellationToken::new(),
         });
         tokio::spawn(Arc::clone(&app).forget_changed_keys());
         Ok(app)
+    }
+
+    /// The same for a command that comes and goes: it changes no schema that others use. On SQLite nobody does.
+    pub async fn build_for_command(mut config: Config, seams: Seams) -> anyhow::Result<Arc<Self>> {
+        if !config.database.is_sqlite() {
+            config.database.migrate_on_start = false;
+            let store = open(&config, &seams, "command".to_owned()).await?;
+            anyhow::ensure!(
+                store.migration_status().await?.iter().all(|(_, applied)| *applied),
+                "the database's schema is not up to date: run `holdfast migrate`, or start the service"
+            );
+        }
+        Self::build(config, seams).await
     }
 
     /// The adapters.
