@@ -75,7 +75,8 @@ impl Browser {
 
     /// The same with headers of a proxy, or of a forger.
     pub async fn send_with(&self, method: Method, url: &str, headers: &[(&str, &str)]) -> Page {
-        let request = headers.iter().fold(self.http.request(method, url), |request, (n, v)| request.header(*n, *v));
+        let form = self.http.request(method, url).header("content-type", "application/x-www-form-urlencoded");
+        let request = headers.iter().fold(form, |request, (name, value)| request.header(*name, *value));
         self.send(request).await
     }
 
