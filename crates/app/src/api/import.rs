@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use chrono::{DateTime, TimeDelta, Utc};
 use holdfast_core::{
-    ConnectorId, CredentialId, OrgId, Secret, TokenSet,
+    ConnectorId, CredentialId, OrgId, Provider, Secret, TokenSet,
     provider::{Account, Auth, OAuth2},
     refresh::timing,
 };
@@ -69,8 +69,35 @@ pub(super) async fn create(app: &App, org: &OrgId, body: NewConnectorBody) -> Re
 }
 
 /// A connector for a connect link: a new one, or the org's own on that account.
-pub(super) async fn for_link(app: &App, org: &OrgId, body: NewConnectorBody) -> Result<ConnectorId, Problem> {
-    match store(app, org, body).await?.0 {
+pub(super) async fn for_link(
+    app: &App,
+    org: &OrgId,
+    provider: String,
+    account: Option<String>,
+    name: Option<String>,
+) -> Result<ConnectorId, Problem> {
+    let created = if let Some(account) = account {
+        let body = NewConnectorBody { provider, account, name, alias: None, credential: None };
+        store(app, org, body).await?.0
+    } else {
+        let name = match &name {
+            Some(given) => self::name(Some(given), "")?,
+            None => String::new(),
+        };
+        let new = NewConnector {
+            org: org.clone(),
+            provider: known_provider(app, &provider)?.about().id.to_owned(),
+            account: String::new(),
+            name,
+            alias: None,
+            secret: Secret::Absent,
+            due_at: None,
+            extras: Vec::new(),
+            at: app.seams.clock.now(),
+        };
+        app.store.create_connector(&new).await?
+    };
+    match created {
         Created::New(id) | Created::Exists(id) | Created::AliasTaken(id) => Ok(id),
     }
 }
@@ -97,17 +124,18 @@ async fn store(app: &App, org: &OrgId, body: NewConnectorBody) -> Result<(Create
 }
 
 /// The account that was typed, and how its provider authenticates.
-pub(super) fn account(app: &App, provider: &str, typed: &str) -> Result<(String, Account, Auth), Problem> {
-    let Some(found) = app.providers().find(provider) else {
-        let known: Vec<_> = app.providers().iter().map(|provider| provider.about().id).collect();
-        return Err(Problem::invalid(
-            "provider",
-            format!("There is no such provider. Known are: {}.", known.join(", ")),
-        ));
-    };
+fn account(app: &App, provider: &str, typed: &str) -> Result<(String, Account, Auth), Problem> {
+    let found = known_provider(app, provider)?;
     let account = found.account(typed).map_err(|invalid| Problem::invalid("account", invalid.message))?;
     let auth = found.auth(&account);
     Ok((found.about().id.to_owned(), account, auth))
+}
+
+fn known_provider<'a>(app: &'a App, id: &str) -> Result<&'a Arc<dyn Provider>, Problem> {
+    app.providers().find(id).ok_or_else(|| {
+        let known: Vec<_> = app.providers().iter().map(|provider| provider.about().id).collect();
+        Problem::invalid("provider", format!("There is no such provider. Known are: {}.", known.join(", ")))
+    })
 }
 
 /// A connector's name: given, or the account.
@@ -209,13 +237,21 @@ pub async fn import_line(app: &Arc<App>, org: &OrgId, line: &str) -> Result<Conn
     create(app, org, body).await
 }
 
-/// Serde's words without the values that they quote: `invalid type: string "secret"` must not repeat the secret.
+/// Serde's words without the values that they repeat: ``invalid type: string "secret"`` and ``integer `4711` `` must not
+/// bring a secret back. Names of fields stay.
 pub(super) fn without_values(words: &str) -> String {
     let mut out = String::new();
     let mut quoted = false;
     for part in words.split('"') {
         out.push_str(if quoted { "\"...\"" } else { part });
         quoted = !quoted;
+    }
+    for kind in ["integer `", "floating point `", "boolean `", "character `"] {
+        if let Some((before, rest)) = out.split_once(kind)
+            && let Some((_, after)) = rest.split_once('`')
+        {
+            out = format!("{before}{kind}...`{after}");
+        }
     }
     out
 }
@@ -229,6 +265,10 @@ mod tests {
         assert_eq!(
             without_values("invalid type: string \"s3cret\", expected u64 at line 1"),
             "invalid type: string \"...\", expected u64 at line 1"
+        );
+        assert_eq!(
+            without_values("invalid type: integer `4711`, expected a"),
+            "invalid type: integer `...`, expected a"
         );
         assert_eq!(without_values("unknown field `token`, expected `name`"), "unknown field `token`, expected `name`");
         assert_eq!(without_values("cut off \"s3cr"), "cut off \"...\"");
