@@ -241,10 +241,22 @@ pub async fn import_line(app: &Arc<App>, org: &OrgId, line: &str) -> Result<Conn
 /// bring a secret back. Names of fields stay.
 pub(super) fn without_values(words: &str) -> String {
     let mut out = String::new();
+    let mut chars = words.chars();
     let mut quoted = false;
-    for part in words.split('"') {
-        out.push_str(if quoted { "\"...\"" } else { part });
-        quoted = !quoted;
+    while let Some(c) = chars.next() {
+        match c {
+            '"' => {
+                out.push_str(if quoted { "...\"" } else { "\"" });
+                quoted = !quoted;
+            }
+            // A quote inside of a value is escaped, and does not end it.
+            '\\' if quoted => drop(chars.next()),
+            c if !quoted => out.push(c),
+            _ => {}
+        }
+    }
+    if quoted {
+        out.push_str("...\"");
     }
     for kind in ["integer `", "floating point `", "boolean `", "character `"] {
         if let Some((before, rest)) = out.split_once(kind)
@@ -272,5 +284,9 @@ mod tests {
         );
         assert_eq!(without_values("unknown field `token`, expected `name`"), "unknown field `token`, expected `name`");
         assert_eq!(without_values("cut off \"s3cr"), "cut off \"...\"");
+        assert_eq!(
+            without_values("invalid type: string \"a\\\"s3cret\\\\\", expected u64"),
+            "invalid type: string \"...\", expected u64"
+        );
     }
 }
