@@ -2,17 +2,14 @@
 
 use std::{sync::Arc, time::Duration};
 
-use axum::{
-    Json,
-    extract::{Path, State},
-};
+use axum::{Json, extract::State};
 use chrono::{DateTime, Utc};
 use holdfast_core::{AuthError, Fingerprint, Need, Secret, Snapshot, ports::Trigger};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::{Body, Query, caller::Caller};
+use super::{Body, Path, Query, caller::Caller};
 use crate::{app::App, connect, problem::Problem};
 
 /// A day: no provider's access token is asked to live longer.
