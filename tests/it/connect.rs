@@ -88,7 +88,7 @@ async fn the_way_back_comes_from_the_configuration(db: Arc<Database>) {
     for headers in [
         &[("host", "10.0.0.5:8080")][..],
         &[("host", "10.0.0.5:8080"), ("x-forwarded-host", "evil.example.test"), ("x-forwarded-proto", "http")],
-        &[("forwarded", "host=evil.example.test;proto=http")],
+        &[("host", "hub.example.test"), ("forwarded", "host=evil.example.test;proto=http")],
     ] {
         let (link, _) = app.link("acme").await;
         assert!(link.starts_with("https://hub.example.test/connect/"), "{link}");
