@@ -41,6 +41,8 @@ pub struct App {
 impl App {
     /// Opens the database, brings it up to date and starts the engine. Serves nothing yet.
     pub async fn build(config: Config, seams: Seams) -> anyhow::Result<Arc<Self>> {
+        // First what can be wrong with the settings alone: a bad one must not have migrated a database.
+        let providers = registry::providers(&config)?;
         let metrics = Metrics::install();
         let replica = id::new("rep", seams.clock.as_ref(), seams.random.as_ref());
         let store = open(&config, &seams, replica.clone()).await?;
@@ -58,7 +60,7 @@ impl App {
             apps: Arc::new(ConfiguredApps::new(&config)),
             meter: Arc::new(metrics.clone()),
         };
-        let engine = Engine::new(ports, config.refresh.settings(), registry::providers(&config)?, replica);
+        let engine = Engine::new(ports, config.refresh.settings(), providers, replica);
         let app = Arc::new(Self {
             config,
             seams,

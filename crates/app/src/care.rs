@@ -66,6 +66,10 @@ pub(crate) async fn delete(app: &Arc<App>, known: &Snapshot) -> Result<(), Probl
 /// Revokes at the provider, for at most two seconds; what has to be done there by hand is said otherwise.
 async fn give_back(app: &App, known: &Snapshot, held: &Secret) -> bool {
     let Some(tokens) = held.tokens() else { return false };
+    // An access token that is over cannot take itself back: the answer is 401, and what renews it lives on.
+    if !tokens.alive(app.seams.clock.now()) {
+        return false;
+    }
     let revoke = async {
         let provider = app.providers().find(&known.provider)?;
         let Auth::OAuth2(facts) = provider.auth(&provider.account(&known.account).ok()?) else { return None };

@@ -11,6 +11,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use chrono::{DateTime, Utc};
+use futures::FutureExt as _;
 use holdfast_store::ServingLock;
 use tokio::net::TcpListener;
 use tower_http::{
@@ -238,26 +239,26 @@ async fn pause(app: &App, time: Duration) {
     }
 }
 
-/// SIGTERM or Ctrl-C.
-pub async fn asked_to_stop() {
-    let interrupt = async {
+/// SIGTERM or Ctrl-C. Both are caught from the call on, not only once the future is polled: a service that is stopped in
+/// its first moment ends as well as any other.
+pub fn asked_to_stop() -> impl Future<Output = ()> + Send + 'static {
+    #[cfg(unix)]
+    let asked = {
+        use tokio::signal::unix::{SignalKind, signal};
+        let caught = [SignalKind::interrupt(), SignalKind::terminate()].map(|kind| match signal(kind) {
+            Ok(mut signal) => async move { signal.recv().await.unwrap_or_default() }.boxed(),
+            Err(error) => {
+                warn!(%error, "a signal cannot be caught: it ends the service without a drain");
+                std::future::pending().boxed()
+            }
+        });
+        futures::future::select_all(caught).map(drop)
+    };
+    #[cfg(not(unix))]
+    let asked = async {
         if tokio::signal::ctrl_c().await.is_err() {
             std::future::pending::<()>().await;
         }
     };
-    #[cfg(unix)]
-    let terminate = async {
-        match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
-            Ok(mut signal) => {
-                signal.recv().await;
-            }
-            Err(_) => std::future::pending().await,
-        }
-    };
-    #[cfg(not(unix))]
-    let terminate = std::future::pending::<()>();
-    tokio::select! {
-        () = interrupt => {}
-        () = terminate => {}
-    }
+    asked
 }

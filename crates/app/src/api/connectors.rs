@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{
     Json,
-    extract::{Path, State},
+    extract::State,
     http::{HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use utoipa::{IntoParams, ToSchema};
 
 use super::{
-    Body, List, NewConnectorBody, Query,
+    Body, List, NewConnectorBody, Path, Query,
     caller::Caller,
     import,
     view::{ConnectorBody, TestBody, TimelineBody},

@@ -289,5 +289,9 @@ mod tests {
         let nested = "invalid type: string \"{\\\"access_token\\\":\\\"s3cret\\\"}\", expected struct";
         assert_eq!(without_values(nested), "invalid type: string \"...\", expected struct");
         assert_eq!(without_values("cut off \"s3cr"), "cut off \"...\"");
+        assert_eq!(
+            without_values("invalid type: string \"a\\\"s3cret\\\\\", expected u64"),
+            "invalid type: string \"...\", expected u64"
+        );
     }
 }
