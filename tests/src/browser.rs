@@ -62,9 +62,15 @@ impl Browser {
         Self::default()
     }
 
-    /// Opens a page.
+    /// Opens a page. From the callback it goes on to the page that says how the consent ended.
     pub async fn get(&self, url: &str) -> Page {
-        self.send(self.http.request(Method::GET, url)).await
+        let page = self.send(self.http.request(Method::GET, url)).await;
+        let onward =
+            page.headers.get(LOCATION).and_then(|to| to.to_str().ok()).filter(|to| to.starts_with("/connect/"));
+        match onward.and_then(|to| url::Url::parse(url).ok()?.join(to).ok()) {
+            Some(onward) => self.send(self.http.request(Method::GET, onward)).await,
+            None => page,
+        }
     }
 
     /// Presses the one button of a page that has no fields.
