@@ -1,1 +1,6 @@
 //! The harness: databases, processes, a service in this process, lines that can be cut.
+
+pub mod cluster;
+pub mod cut;
+pub mod process;
+pub mod until;
