@@ -70,13 +70,16 @@ impl MigrationTrait for Migration {
             .col(at("created_at"))
             .foreign_key(&mut belongs("connectors", "org_id", "orgs"))
             .foreign_key(&mut refers("connectors", "credential_id", "credentials"))
-            .index(&mut unique(&["org_id", "provider", "account"]))
             .index(&mut unique(&["org_id", "alias"]))
             .take();
         manager.create_table(connectors).await?;
         let by_credential =
             Index::create().name("connectors_by_credential").table("connectors").col("credential_id").take();
         manager.create_index(by_credential).await?;
+        // An account is empty until the person behind a connect link has named it.
+        let by_account = "CREATE UNIQUE INDEX connectors_by_account ON connectors (org_id, provider, account) \
+                          WHERE account <> ''";
+        manager.get_connection().execute_unprepared(by_account).await?;
         // Pages of an org's list.
         let by_org = Index::create().name("connectors_by_org").table("connectors").col("org_id").col("id").take();
         manager.create_index(by_org).await?;

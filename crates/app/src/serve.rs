@@ -5,8 +5,8 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 use anyhow::Context;
 use axum::{
     Router,
-    extract::Request,
-    http::HeaderName,
+    extract::{Request, State},
+    http::{HeaderName, StatusCode, header},
     middleware::{self, Next},
     response::{IntoResponse, Response},
 };
@@ -19,7 +19,15 @@ use tower_http::{
 };
 use tracing::{debug, error, info, warn};
 
-use crate::{admin, api, app::App, config::Config, connect, metrics::UPKEEP_INTERVAL, ops, problem::Problem};
+use crate::{
+    admin, api,
+    app::App,
+    config::{Config, is_loopback},
+    connect,
+    metrics::UPKEEP_INTERVAL,
+    ops,
+    problem::Problem,
+};
 
 /// The client secret's end is told from this many days ahead on (TE-11).
 pub const SECRET_WARNING_DAYS: i64 = 30;
@@ -31,6 +39,7 @@ pub fn router(app: &Arc<App>) -> Router {
         .nest("/api/v1", api::router(Arc::clone(app)))
         .merge(connect::router(Arc::clone(app)))
         .merge(ops::router(Arc::clone(app)))
+        .layer(middleware::from_fn_with_state(app.config.is_loopback(), own_host))
         .layer(CatchPanicLayer::custom(|_| panicked()))
         .layer(middleware::from_fn(log))
         .layer(PropagateRequestIdLayer::new(id.clone()))
@@ -39,7 +48,19 @@ pub fn router(app: &Arc<App>) -> Router {
 
 fn panicked() -> Response {
     let detail = "Something went wrong on our side; the request id finds it in the log.";
-    Problem::new(axum::http::StatusCode::INTERNAL_SERVER_ERROR, "internal", detail).into_response()
+    Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail).into_response()
+}
+
+/// On loopback only loopback names are answered to: a page of another site whose name is made to point here (DNS
+/// rebinding) reaches nothing.
+async fn own_host(State(loopback): State<bool>, request: Request, next: Next) -> Response {
+    let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
+    let url = host.and_then(|host| url::Url::parse(&format!("http://{host}")).ok());
+    if loopback && !url.as_ref().is_some_and(is_loopback) {
+        let detail = "This instance is on loopback; call it by 127.0.0.1 or localhost, or set public_url.";
+        return Problem::new(StatusCode::MISDIRECTED_REQUEST, "wrong_host", detail).into_response();
+    }
+    next.run(request).await
 }
 
 /// One line a request: method, route and status. Never the path itself, which may hold a connect link, nor a query.

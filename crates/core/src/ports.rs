@@ -362,8 +362,8 @@ pub trait CredentialStore: Send + Sync + 'static {
     /// The connector with its credential, as committed. `None`: there is no such connector.
     async fn load(&self, connector: &ConnectorId) -> Result<Option<Snapshot>, StoreError>;
 
-    /// Opens the journal row, if the credential is still at `exchange.version`, its connector is neither pending nor
-    /// disconnected, and no other row of this credential is open.
+    /// Opens the journal row, if the credential is still at `exchange.version`, its connector is `connected` (or in
+    /// `auth_failed`, for a [`Trigger::Test`]), and no other row of this credential is open.
     async fn begin(&self, exchange: &Exchange) -> Result<Begun, StoreError>;
 
     /// Notes a renewed lease on the open row, so that its end stays true.

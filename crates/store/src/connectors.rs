@@ -27,7 +27,7 @@ pub struct NewConnector {
     pub org: OrgId,
     /// The provider's id.
     pub provider: String,
-    /// The account's canonical id.
+    /// The account's canonical id; empty while nobody has named it.
     pub account: String,
     /// What people call it.
     pub name: String,
@@ -129,6 +129,28 @@ impl Store {
         Ok(Some(held))
     }
 
+    /// Names the account of a connector that has none yet. `Exists`: the org has that account on another connector, and
+    /// nothing was changed; `New`: it is this connector's now, or was already.
+    pub async fn name_account(&self, id: &ConnectorId, account: &str, name: &str) -> Result<Created, StoreError> {
+        let doing = "name the account of a connector";
+        let tx = self.transaction(doing).await?;
+        let other = "SELECT other.id FROM connectors other JOIN connectors own ON own.org_id = other.org_id \
+                     AND own.provider = other.provider WHERE own.id = $1 AND other.account = $2";
+        let found: Option<sql::Id> = sql::one(&tx, doing, other, values![id.as_str(), account]).await?;
+        let created = match found.map(|found| ConnectorId::from(found.id)) {
+            Some(other) if other != *id => Created::Exists(other),
+            _ => {
+                let sql = "UPDATE connectors SET account = $2, name = CASE WHEN name = '' THEN $3 ELSE name END \
+                           WHERE id = $1 AND account = ''";
+                sql::run(&tx, doing, sql, values![id.as_str(), account, name]).await?;
+                Created::New(id.clone())
+            }
+        };
+        tx.commit().await.map_err(sql::failed(doing))?;
+        self.connector_changed(id);
+        Ok(created)
+    }
+
     /// Keeps what the provider's who-am-I call said.
     pub async fn set_identity(&self, id: &ConnectorId, identity: &Value) -> Result<Changed, StoreError> {
         let sql = "UPDATE connectors SET identity = $2 WHERE id = $1";
@@ -186,7 +208,9 @@ async fn in_the_way(tx: &impl ConnectionTrait, new: &NewConnector) -> Result<Opt
     let doing = "look for a connector";
     let account = "SELECT id FROM connectors WHERE org_id = $1 AND provider = $2 AND account = $3";
     let values = values![new.org.as_str(), new.provider.as_str(), new.account.as_str()];
-    if let Some(found) = sql::one::<sql::Id>(tx, doing, account, values).await? {
+    if !new.account.is_empty()
+        && let Some(found) = sql::one::<sql::Id>(tx, doing, account, values).await?
+    {
         return Ok(Some(Created::Exists(found.id.into())));
     }
     let alias = "SELECT id FROM connectors WHERE org_id = $1 AND alias = $2";

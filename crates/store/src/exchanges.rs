@@ -5,7 +5,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use holdfast_core::{
     Health, Version,
-    ports::{Begun, Changed, Close, Exchange, OpenExchange, StoreError},
+    ports::{Begun, Changed, Close, Exchange, OpenExchange, StoreError, Trigger},
     refresh::OutcomeKind,
 };
 use sea_orm::{ConnectionTrait, FromQueryResult};
@@ -48,13 +48,16 @@ impl Store {
     pub(crate) async fn begin_exchange(&self, exchange: &Exchange) -> Result<Begun, StoreError> {
         let doing = "journal an exchange";
         // The lock makes the statement wait for a write of the credential that is under way, and look again after it:
-        // else it could pass the unique index behind the closing row and start from a version that is spent.
+        // else it could pass the unique index behind the closing row and start from a version that is spent. Rows are
+        // locked in the order of FROM, the credential first as everywhere.
         let open = format!(
             "INSERT INTO exchanges (id, org_id, connector_id, credential_id, version, holder, fencing_token, \
              lease_expires_at_ms, \"trigger\", started_at) \
              SELECT $1, c.org_id, c.id, k.id, k.version, $5, $6, $7, $8, $9 \
-             FROM connectors c JOIN credentials k ON k.id = c.credential_id \
-             WHERE c.id = $2 AND k.id = $3 AND k.version = $4 AND c.health = 'connected'{} ON CONFLICT DO NOTHING",
+             FROM credentials k JOIN connectors c ON c.credential_id = k.id \
+             WHERE c.id = $2 AND k.id = $3 AND k.version = $4 AND k.kind = 'tokens' \
+             AND (c.health = 'connected' OR (c.health = 'auth_failed' AND $8 = 'test')){} \
+             ON CONFLICT DO NOTHING",
             sql::for_share(self.backend())
         );
         let values = values![
@@ -75,7 +78,12 @@ impl Store {
             let Some(why) = self.why_not(exchange).await? else {
                 return Ok(Begun::Moved);
             };
-            if Version(why.version) != exchange.version || why.health != Health::Connected.as_str() {
+            let usable = match Health::parse(&why.health) {
+                Some(Health::Connected) => true,
+                Some(Health::AuthFailed) => exchange.trigger == Trigger::Test,
+                _ => false,
+            };
+            if Version(why.version) != exchange.version || !usable {
                 return Ok(Begun::Moved);
             }
             if let (Some(id), Some(holder), Some(over)) = (why.id, why.holder, why.lease_over_for_ms) {

@@ -37,6 +37,13 @@ impl Store {
         Ok(rows.into_iter().map(|row| (row.name, row.id.into())).collect())
     }
 
+    /// The name of this org.
+    pub async fn org_name(&self, org: &OrgId) -> Result<Option<String>, StoreError> {
+        let sql = "SELECT name, id FROM orgs WHERE id = $1";
+        let row: Option<Named> = sql::one(self.db(), "look for an org", sql, values![org.as_str()]).await?;
+        Ok(row.map(|row| row.name))
+    }
+
     /// The org of this name.
     pub async fn find_org(&self, name: &str) -> Result<Option<OrgId>, StoreError> {
         let sql = "SELECT id FROM orgs WHERE name = $1";

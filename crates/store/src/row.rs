@@ -118,11 +118,11 @@ impl Row {
         let org = OrgId::from(self.org_id.as_str());
         let key = sealer.data_key(&org, &self.sealed_data_key).ok()?;
         let place = Place { org: &org, owner: &self.credential_id, field: &self.kind };
-        let sealed = self.sealed.as_deref()?;
+        let held = self.sealed.as_deref()?;
         match self.kind.as_str() {
-            API_KEY => key.open_text(place, sealed).ok().map(Secret::ApiKey),
+            API_KEY => key.open_text(place, held).ok().map(Secret::ApiKey),
             TOKENS => {
-                let (access_token, refresh_token) = open_tokens(&key, place, sealed).ok()?;
+                let (access_token, refresh_token) = open_tokens(&key, place, held).ok()?;
                 Some(Secret::Tokens(TokenSet {
                     access_token,
                     refresh_token,

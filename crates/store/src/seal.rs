@@ -213,9 +213,9 @@ mod tests {
     #[test]
     fn a_value_opens_only_in_its_place_and_undamaged() {
         let random: Arc<dyn Random> = Arc::new(Counting::default());
-        let sealer = sealer(&random);
+        let master = sealer(&random);
         let (org, other) = (OrgId::from("org_1"), OrgId::from("org_2"));
-        let key = sealer.data_key(&org, &sealer.new_data_key(&org)).unwrap();
+        let key = master.data_key(&org, &master.new_data_key(&org)).unwrap();
         let place = Place { org: &org, owner: "con_1", field: "extra.secret" };
 
         let sealed = key.seal_text(place, &SecretString::from("whsec"));

@@ -131,6 +131,11 @@ impl Store {
         self.db().ping().await.map_err(failed("reach the database"))
     }
 
+    /// Closes the pool; what is called afterwards fails. On SQLite the write-ahead log is folded into the file.
+    pub async fn shut(&self) -> Result<(), StoreError> {
+        self.db().close_by_ref().await.map_err(failed("close the database"))
+    }
+
     /// Now, by the database's clock, in whole milliseconds.
     pub async fn database_clock(&self) -> Result<DateTime<Utc>, StoreError> {
         let doing = "ask the database for the time";

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use chrono::{DateTime, TimeDelta, Utc};
 use holdfast_core::{
-    ConnectorId, CredentialId, OrgId, Secret, TokenSet,
+    ConnectorId, CredentialId, OrgId, Provider, Secret, TokenSet,
     provider::{Account, Auth, OAuth2},
     refresh::timing,
 };
@@ -69,8 +69,35 @@ pub(super) async fn create(app: &App, org: &OrgId, body: NewConnectorBody) -> Re
 }
 
 /// A connector for a connect link: a new one, or the org's own on that account.
-pub(super) async fn for_link(app: &App, org: &OrgId, body: NewConnectorBody) -> Result<ConnectorId, Problem> {
-    match store(app, org, body).await?.0 {
+pub(super) async fn for_link(
+    app: &App,
+    org: &OrgId,
+    provider: String,
+    account: Option<String>,
+    name: Option<String>,
+) -> Result<ConnectorId, Problem> {
+    let created = if let Some(account) = account {
+        let body = NewConnectorBody { provider, account, name, alias: None, credential: None };
+        store(app, org, body).await?.0
+    } else {
+        let name = match &name {
+            Some(given) => self::name(Some(given), "")?,
+            None => String::new(),
+        };
+        let new = NewConnector {
+            org: org.clone(),
+            provider: known_provider(app, &provider)?.about().id.to_owned(),
+            account: String::new(),
+            name,
+            alias: None,
+            secret: Secret::Absent,
+            due_at: None,
+            extras: Vec::new(),
+            at: app.seams.clock.now(),
+        };
+        app.store.create_connector(&new).await?
+    };
+    match created {
         Created::New(id) | Created::Exists(id) | Created::AliasTaken(id) => Ok(id),
     }
 }
@@ -97,17 +124,18 @@ async fn store(app: &App, org: &OrgId, body: NewConnectorBody) -> Result<(Create
 }
 
 /// The account that was typed, and how its provider authenticates.
-pub(super) fn account(app: &App, provider: &str, typed: &str) -> Result<(String, Account, Auth), Problem> {
-    let Some(found) = app.providers().find(provider) else {
-        let known: Vec<_> = app.providers().iter().map(|provider| provider.about().id).collect();
-        return Err(Problem::invalid(
-            "provider",
-            format!("There is no such provider. Known are: {}.", known.join(", ")),
-        ));
-    };
+fn account(app: &App, provider: &str, typed: &str) -> Result<(String, Account, Auth), Problem> {
+    let found = known_provider(app, provider)?;
     let account = found.account(typed).map_err(|invalid| Problem::invalid("account", invalid.message))?;
     let auth = found.auth(&account);
     Ok((found.about().id.to_owned(), account, auth))
+}
+
+fn known_provider<'a>(app: &'a App, id: &str) -> Result<&'a Arc<dyn Provider>, Problem> {
+    app.providers().find(id).ok_or_else(|| {
+        let known: Vec<_> = app.providers().iter().map(|provider| provider.about().id).collect();
+        Problem::invalid("provider", format!("There is no such provider. Known are: {}.", known.join(", ")))
+    })
 }
 
 /// A connector's name: given, or the account.

@@ -22,8 +22,8 @@ use crate::{app::App, connect, problem::Problem};
 pub(super) struct ConnectBody {
     /// The provider's id: `zendesk`.
     provider: String,
-    /// The account, in any form that people type.
-    account: String,
+    /// The account, in any form that people type; without one, the person behind the link names it.
+    account: Option<String>,
     /// What people call it; default: the account.
     name: Option<String>,
     /// Where the browser goes in the end; of an origin in `connect.return_origins`.
@@ -57,14 +57,7 @@ pub(super) async fn connect(
 ) -> Result<Response, Problem> {
     caller.needs("connectors:write")?;
     let return_url = connect::checked_return_url(&app, body.return_url.as_deref())?;
-    let new = super::NewConnectorBody {
-        provider: body.provider,
-        account: body.account,
-        name: body.name,
-        alias: None,
-        credential: None,
-    };
-    let id = import::for_link(&app, caller.org(), new).await?;
+    let id = import::for_link(&app, caller.org(), body.provider, body.account, body.name).await?;
     let known = caller.snapshot(&app, id.as_str()).await?;
     let link = connect::make_link(&app, &known, return_url).await?;
     let body = LinkBody { url: link.url, expires_at: link.expires_at, connector_id: id.to_string() };

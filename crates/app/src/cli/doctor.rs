@@ -65,7 +65,7 @@ async fn examine(config: Config) -> anyhow::Result<Vec<Finding>> {
     } else {
         findings.extend(examine_database(&config, &seams).await);
     }
-    findings.extend(examine_providers(&config, &seams).await);
+    findings.extend(examine_providers(&config, &seams));
     findings.push(examine_public_url(&config, &seams).await);
     Ok(findings)
 }
@@ -114,7 +114,7 @@ async fn examine_database(config: &Config, seams: &Seams) -> Vec<Finding> {
     findings
 }
 
-async fn examine_providers(config: &Config, seams: &Seams) -> Vec<Finding> {
+fn examine_providers(config: &Config, seams: &Seams) -> Vec<Finding> {
     let providers = match registry::providers(config) {
         Ok(providers) => providers,
         Err(error) => return vec![bad("providers", format!("{error:#}"), "correct that key")],

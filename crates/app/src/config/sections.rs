@@ -184,7 +184,7 @@ impl OAuthAppConfig {
 #[serde(deny_unknown_fields)]
 pub struct ProviderConfig {
     /// Instead of the provider's own address.
-    #[serde(default, deserialize_with = "optional::text")]
+    #[serde(default, deserialize_with = "optional::url_template")]
     pub base_url_override: Option<String>,
     /// What to ask the provider for.
     #[serde(default, rename = "access_token_life_secs", deserialize_with = "optional::secs")]

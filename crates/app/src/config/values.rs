@@ -161,6 +161,15 @@ pub(super) mod parsed {
         })
     }
 
+    /// A URL that may hold `{account}`.
+    pub(in crate::config) fn url_template<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+        scalar(deserializer, "an http(s) URL, with {account} where the account goes", |value| {
+            let Scalar::Text(text) = value else { return None };
+            let filled = Url::parse(&text.replace("{account}", "account")).ok()?;
+            matches!(filled.scheme(), "http" | "https").then(|| text.to_owned())
+        })
+    }
+
     pub(in crate::config) fn moment<'de, D: Deserializer<'de>>(deserializer: D) -> Result<DateTime<Utc>, D::Error> {
         scalar(deserializer, "a moment in quotes, such as \"2027-01-31T00:00:00Z\" or \"2027-01-31\"", |value| {
             let Scalar::Text(text) = value else { return None };
@@ -196,6 +205,7 @@ pub(super) mod optional {
     optional! {
         secs: std::time::Duration,
         url: url::Url,
+        url_template: String,
         moment: chrono::DateTime<chrono::Utc>,
         text: String,
         secret: secrecy::SecretString,

@@ -72,9 +72,8 @@ pub(super) async fn callback(
     let hash = keys::hash(state);
     // Before the state is spent: another browser than the one that started must not burn it.
     let browser = jar.get(cookie_name(&app)).map(|cookie| keys::hash(cookie.value()));
-    let session = match app.store.find_session_by_state(&hash).await.map_err(ours)? {
-        Some(session) => session,
-        None => return Err(unknown_state()),
+    let Some(session) = app.store.find_session_by_state(&hash).await.map_err(ours)? else {
+        return Err(unknown_state());
     };
     let same_browser = match (&browser, &session.browser_hash) {
         (Some(here), Some(started)) => bool::from(here.as_slice().ct_eq(started)),
@@ -94,7 +93,7 @@ pub(super) async fn callback(
             "That took too long",
             "A consent has to be given within ten minutes. Start again from your connect link; nothing was changed.",
         )),
-        Taken::Used(result) => shown(&app, &session, wait_for(&app, &session, result).await?),
+        Taken::Used(result) => Ok(shown(&session, wait_for(&app, &session, result).await?)),
         Taken::Yes(session) => {
             // On a task of its own: a browser that goes away must not lose what the provider has issued.
             let (app2, code, error) = (Arc::clone(&app), answer.code, answer.error);
@@ -107,7 +106,7 @@ pub(super) async fn callback(
                 (session, ending)
             });
             match work.await {
-                Ok((session, ending)) => shown(&app, &session, ending),
+                Ok((session, ending)) => Ok(shown(&session, ending)),
                 Err(_) => Err(Page::trouble(
                     StatusCode::INTERNAL_SERVER_ERROR,
                     "Something went wrong on our side",
@@ -143,17 +142,16 @@ async fn wait_for(app: &App, session: &Session, result: Option<Value>) -> Result
     })
 }
 
-fn shown(app: &App, session: &Session, ending: Ending) -> Result<Response, Page> {
+fn shown(session: &Session, ending: Ending) -> Response {
     if let Some(target) = &session.return_url {
         let mut target = url::Url::parse(target).expect("it was checked when the link was made");
         let status = if ending.ok { "connected" } else { "failed" };
         target.query_pairs_mut().append_pair("connector_id", session.connector.as_str()).append_pair("status", status);
-        return Ok(Redirect::to(target.as_str()).into_response());
+        return Redirect::to(target.as_str()).into_response();
     }
-    let _ = app;
     let (status, mood) = if ending.ok { (StatusCode::OK, Mood::Done) } else { (StatusCode::CONFLICT, Mood::Trouble) };
     let body = format!("<p>{}</p>", escape(&ending.text));
-    Ok(Page { status, mood, title: ending.title, body, leads_to: None }.into_response())
+    Page { status, mood, title: ending.title, body, leads_to: None }.into_response()
 }
 
 /// What came back, worked off. Nothing is stored unless all of it is right.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{
     extract::{Path, State},
-    http::{HeaderValue, StatusCode, header},
+    http::{HeaderMap, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
 use axum_extra::extract::cookie::{Cookie, CookieJar, SameSite};
@@ -12,10 +12,11 @@ use holdfast_core::{
     Snapshot,
     exchange::{AuthorizeUrl, authorize_url},
     ports::StoreError,
-    provider::{Account, Auth, OAuth2, Provider},
+    provider::{About, Account, Auth, OAuth2, Provider},
 };
-use holdfast_store::{Purpose, Session, StartSession};
+use holdfast_store::{Created, Purpose, Session, StartSession};
 use secrecy::ExposeSecret;
+use serde::Deserialize;
 use tracing::warn;
 
 use super::{
@@ -32,31 +33,93 @@ pub(super) struct Asked {
     pub(super) facts: Box<OAuth2>,
 }
 
+/// What the form may carry: the account, where the link leaves it to the person.
+#[derive(Deserialize)]
+pub(super) struct Form {
+    account: Option<String>,
+}
+
 /// GET: shows what will happen, and starts nothing.
 pub(super) async fn show(State(app): State<Arc<App>>, Path(link): Path<String>) -> Result<Page, Page> {
     let session = open_session(&app, &link).await?;
-    let asked = asked(&app, &session).await?;
-    let (name, account) = (asked.provider.about().name, escape(&asked.account.display));
+    let (snapshot, provider) = connector(&app, &session).await?;
+    page(&app, &session, &snapshot, provider.as_ref(), None).await
+}
+
+/// The link's page; `refused`: the account that was typed, and why it is not one.
+async fn page(
+    app: &App,
+    session: &Session,
+    snapshot: &Snapshot,
+    provider: &dyn Provider,
+    refused: Option<(&str, &str)>,
+) -> Result<Page, Page> {
+    let about = provider.about();
+    let name = about.name;
+    let account = provider.account(&snapshot.account).ok();
     let again = session.purpose == Purpose::Reconnect;
-    let scopes = asked.provider.about().scopes.iter().map(|scope| format!("<li>{}</li>", escape(scope.words)));
+    let whose = app.store.org_name(&snapshot.org).await.map_err(ours)?.unwrap_or_default();
     let intro = if again {
         "Sign in there with an admin or agent of the same account and allow the access again. Everything that uses \
          this connector stays as it is."
     } else {
-        "Sign in there with an admin or agent of this account and allow the access."
+        "Sign in there with an admin or agent of your account and allow the access."
     };
+    let known = account.as_ref().map(|account| format!("<dt>Account</dt><dd>{}</dd>", escape(&account.display)));
+    let field = if account.is_some() { String::new() } else { account_field(about, refused) };
+    let scopes = about.scopes.iter().map(|scope| format!("<li>{}</li>", escape(scope.words)));
     let body = format!(
         "<p>You are about to go to {name}. {intro}</p>\
-         <dl><dt>Account</dt><dd>{account}</dd><dt>Connector</dt><dd>{}</dd></dl>\
+         <dl>{}<dt>For</dt><dd>{}</dd></dl>\
          <p>{name} will ask you to allow:</p><ul>{}</ul>\
-         <form method=\"post\"><button>Continue to {name}</button></form>\
+         <form method=\"post\">{field}<button>Continue to {name}</button></form>\
          <p class=\"hint\">Nothing happens before you press the button, and you can close this page.</p>",
-        escape(&asked.snapshot.name),
+        known.unwrap_or_default(),
+        escape(&whose),
         scopes.collect::<String>(),
     );
-    let title = format!("{} {}", if again { "Reconnect" } else { "Connect" }, asked.account.display);
-    let leads_to = Some(asked.facts.authorize_url.origin().ascii_serialization());
-    Ok(Page { status: StatusCode::OK, mood: Mood::Ask, title, body, leads_to })
+    let display = account.as_ref().map_or(name, |account| account.display.as_str());
+    let title = format!("{} {display}", if again { "Reconnect" } else { "Connect" });
+    // The consent page's own origin, where its account is known already; else the provider's pattern.
+    let leads_to = match account.as_ref().map(|account| provider.auth(account)) {
+        Some(Auth::OAuth2(facts)) => Some(facts.authorize_url.origin().ascii_serialization()),
+        Some(Auth::ApiKey(_)) => return Err(no_app(name)),
+        None => Some(any_account(provider)),
+    };
+    let status = if refused.is_some() { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::OK };
+    Ok(Page { status, mood: Mood::Ask, title, body, leads_to })
+}
+
+fn account_field(about: &About, refused: Option<(&str, &str)>) -> String {
+    let (typed, message) = refused.unwrap_or_default();
+    let problem = if message.is_empty() {
+        String::new()
+    } else {
+        format!("<p class=\"problem\" id=\"problem\" role=\"alert\">{}</p>", escape(message))
+    };
+    format!(
+        "<p><label for=\"account\">{}</label><br><input id=\"account\" name=\"account\" value=\"{}\" \
+         placeholder=\"{}\" aria-describedby=\"rule problem\" autocomplete=\"off\" required>\
+         <br><span class=\"hint\" id=\"rule\">{}</span></p>{problem}",
+        escape(about.account_label),
+        escape(typed),
+        escape(about.account_example),
+        escape(about.account_rule),
+    )
+}
+
+/// The sources that a form may lead to while the account is open: the host of the example, or any one beside it.
+fn any_account(provider: &dyn Provider) -> String {
+    let example = provider.account(provider.about().account_example).ok();
+    let origin = example.map(|account| account.base_url.origin());
+    match origin {
+        Some(url::Origin::Tuple(scheme, url::Host::Domain(host), port)) => {
+            let parent = host.split_once('.').map_or(host.as_str(), |(_, parent)| parent);
+            format!("{scheme}://*.{parent}:{port}")
+        }
+        Some(origin) => origin.ascii_serialization(),
+        None => String::new(),
+    }
 }
 
 /// POST: binds the consent to this browser and sends it to the provider.
@@ -64,8 +127,18 @@ pub(super) async fn start(
     State(app): State<Arc<App>>,
     Path(link): Path<String>,
     jar: CookieJar,
+    headers: HeaderMap,
+    axum::Form(form): axum::Form<Form>,
 ) -> Result<Response, Page> {
+    let from_elsewhere = headers.get("sec-fetch-site").is_some_and(|site| site == "cross-site");
+    if from_elsewhere {
+        let way_on = "Open the connect link itself, and press the button there.";
+        return Err(Page::trouble(StatusCode::FORBIDDEN, "This was sent from another site", way_on));
+    }
     let session = open_session(&app, &link).await?;
+    if let Some(typed) = &form.account {
+        name_account(&app, &session, typed).await?;
+    }
     let asked = asked(&app, &session).await?;
     let Some(client) = app.config.oauth_apps.get(&asked.snapshot.provider) else {
         return Err(no_app(asked.provider.about().name));
@@ -85,7 +158,7 @@ pub(super) async fn start(
         at,
         state_expires_at: at + STATE_LIFE,
     };
-    if app.store.start_session(&start).await.map_err(|error| ours(error))?.is_none() {
+    if app.store.start_session(&start).await.map_err(ours)?.is_none() {
         return Err(spent());
     }
     let redirect_uri = app.redirect_uri();
@@ -99,6 +172,31 @@ pub(super) async fn start(
     let target = HeaderValue::try_from(target.as_str()).expect("a URL is a valid header");
     let jar = jar.add(cookie(&app, browser));
     Ok((StatusCode::SEE_OTHER, jar, [(header::LOCATION, target)]).into_response())
+}
+
+/// Keeps the account that a person typed, if the connector has none yet.
+async fn name_account(app: &App, session: &Session, typed: &str) -> Result<(), Page> {
+    let (snapshot, provider) = connector(app, session).await?;
+    if !snapshot.account.is_empty() {
+        return Ok(());
+    }
+    let account = match provider.account(typed) {
+        Ok(account) => account,
+        Err(invalid) => {
+            let refused = Some((typed, invalid.message.as_str()));
+            return Err(page(app, session, &snapshot, provider.as_ref(), refused).await?);
+        }
+    };
+    let named = app.store.name_account(&snapshot.connector, &account.id, &account.display).await.map_err(ours)?;
+    app.changed(&snapshot.connector);
+    match named {
+        Created::New(_) => Ok(()),
+        Created::Exists(_) | Created::AliasTaken(_) => Err(Page::trouble(
+            StatusCode::CONFLICT,
+            "This account is connected already",
+            "Ask whoever sent you the link for one that reconnects it.",
+        )),
+    }
 }
 
 /// `__Host-` wherever browsers accept it: over https.
@@ -117,7 +215,7 @@ fn cookie(app: &App, value: String) -> Cookie<'static> {
 }
 
 async fn open_session(app: &App, link: &str) -> Result<Session, Page> {
-    let session = app.store.find_session_by_link(&keys::hash(link)).await.map_err(|error| ours(error))?;
+    let session = app.store.find_session_by_link(&keys::hash(link)).await.map_err(ours)?;
     let now = app.seams.clock.now();
     match session {
         None => Err(Page::trouble(
@@ -135,8 +233,8 @@ async fn open_session(app: &App, link: &str) -> Result<Session, Page> {
     }
 }
 
-pub(super) async fn asked(app: &App, session: &Session) -> Result<Asked, Page> {
-    let found = app.engine.snapshot(&session.connector).await.map_err(|error| ours(error))?;
+async fn connector(app: &App, session: &Session) -> Result<(Arc<Snapshot>, Arc<dyn Provider>), Page> {
+    let found = app.engine.snapshot(&session.connector).await.map_err(ours)?;
     let Some(snapshot) = found else {
         return Err(Page::trouble(
             StatusCode::GONE,
@@ -144,9 +242,18 @@ pub(super) async fn asked(app: &App, session: &Session) -> Result<Asked, Page> {
             "There is nothing to connect any more. Ask whoever sent you the link.",
         ));
     };
-    let provider = app.providers().find(&snapshot.provider).cloned();
-    let known = provider.and_then(|provider| Some((provider.account(&snapshot.account).ok()?, provider)));
-    let Some((account, provider)) = known else { return Err(no_app(&snapshot.provider)) };
+    match app.providers().find(&snapshot.provider).cloned() {
+        Some(provider) => Ok((snapshot, provider)),
+        None => Err(no_app(&snapshot.provider)),
+    }
+}
+
+pub(super) async fn asked(app: &App, session: &Session) -> Result<Asked, Page> {
+    let (snapshot, provider) = connector(app, session).await?;
+    let account = provider.account(&snapshot.account).map_err(|_| {
+        let way_on = "Open the connect link again and say which account it is.";
+        Page::trouble(StatusCode::UNPROCESSABLE_ENTITY, "The account is missing", way_on)
+    })?;
     match provider.auth(&account) {
         Auth::OAuth2(facts) => Ok(Asked { snapshot, provider, account, facts }),
         Auth::ApiKey(_) => Err(no_app(provider.about().name)),

@@ -39,6 +39,9 @@ pub struct Ports {
     pub meter: Arc<dyn Meter>,
 }
 
+/// How many flights a caller waits for: its own need may differ from the one that a flight was started for.
+const ROUNDS: u32 = 3;
+
 /// The refresh engine of one replica.
 pub struct Engine {
     pub(super) ports: Ports,
@@ -83,38 +86,58 @@ impl Engine {
         need: &Need,
         trigger: Trigger,
     ) -> Result<Arc<Snapshot>, AuthError> {
-        let deadline = self.ports.clock.uptime() + self.settings.wait_bound;
-        loop {
+        // The hot path: no lock is waited for, and nothing is asked.
+        if let Some(kept) = self.trusted(connector)
+            && self.look(&kept, need) == Look::Serve
+        {
+            return Ok(kept);
+        }
+        tokio::select! {
+            biased;
+            result = self.fly_or_wait(connector, need, trigger) => result,
+            () = self.ports.clock.sleep(self.settings.wait_bound) => {
+                let kept = self.trusted(connector).filter(|kept| decide::still_serves(kept, need, self.now()));
+                kept.ok_or_else(|| AuthError::Unavailable {
+                    class: Trouble::Transient,
+                    detail: "the wait bound passed before the exchange ended".to_owned(),
+                    retry_after: Duration::from_secs(1),
+                })
+            }
+        }
+    }
+
+    async fn fly_or_wait(self: &Arc<Self>, connector: &ConnectorId, need: &Need, trigger: Trigger) -> FlightResult {
+        for round in 1.. {
             let snapshot = self.known(connector).await?;
             match self.look(&snapshot, need) {
                 Look::Serve => return Ok(snapshot),
                 Look::Stop(error) => return Err(error),
                 Look::Refresh | Look::Prove(_) => {}
             }
-            let left = deadline.saturating_sub(self.ports.clock.uptime());
-            let flight = self.join(&snapshot, need, trigger);
-            let result = tokio::select! {
-                biased;
-                result = landed(flight) => result,
-                () = self.ports.clock.sleep(left) => Err(AuthError::Unavailable {
-                    class: Trouble::Transient,
-                    detail: "the wait bound passed before the exchange ended".to_owned(),
-                    retry_after: Duration::from_secs(1),
-                }),
-            };
-            match result {
+            match landed(self.join(&snapshot, need, trigger)).await {
                 Ok(snapshot) if self.look(&snapshot, need) == Look::Serve => return Ok(snapshot),
+                // A flight of our own has brought what there is to be had: tokens that live for a moment only.
+                Ok(snapshot) if round > 1 && decide::still_serves(&snapshot, need, self.now()) => return Ok(snapshot),
+                Ok(_) if round >= ROUNDS => {
+                    return Err(AuthError::Unavailable {
+                        class: Trouble::Transient,
+                        detail: "the provider's tokens end before they can be handed out".to_owned(),
+                        retry_after: Duration::from_secs(1),
+                    });
+                }
                 Ok(_) => {}
                 Err(error) => {
                     let snapshot = self.known(connector).await?;
-                    return if decide::still_serves(&snapshot, need, self.ports.clock.now()) {
-                        Ok(snapshot)
-                    } else {
-                        Err(error)
-                    };
+                    return if decide::still_serves(&snapshot, need, self.now()) { Ok(snapshot) } else { Err(error) };
                 }
             }
         }
+        unreachable!("the rounds are bounded")
+    }
+
+    /// What memory holds, if it may be trusted.
+    fn trusted(&self, connector: &ConnectorId) -> Option<Arc<Snapshot>> {
+        if self.ports.signals.alive() { self.cache.get(connector) } else { None }
     }
 
     /// The connector as committed: from memory while signals are known to arrive, else from the database.
@@ -211,10 +234,12 @@ impl Engine {
     }
 
     pub(super) fn look(&self, snapshot: &Snapshot, need: &Need) -> Look {
-        let minted = self.minted().get(&snapshot.credential.id).is_some_and(|(version, at)| {
-            *version == snapshot.credential.version
-                && self.ports.clock.uptime().saturating_sub(*at) < self.settings.rejection_interval
-        });
+        let rejection = matches!(need, Need::Not(_));
+        let minted = rejection
+            && self.minted().get(&snapshot.credential.id).is_some_and(|(version, at)| {
+                *version == snapshot.credential.version
+                    && self.ports.clock.uptime().saturating_sub(*at) < self.settings.rejection_interval
+            });
         decide::look(snapshot, need, self.ports.clock.now(), minted)
     }
 

@@ -17,7 +17,7 @@ use crate::{
     id::{ConnectorId, CredentialId, ExchangeId, OrgId},
     ports::{
         Acquired, Begun, Changed, Clock, Close, CredentialStore, Exchange, Failure, Lease, LeaseStore, OpenExchange,
-        Rotation, Signal, Signals, StoreError, Stored,
+        Rotation, Signal, Signals, StoreError, Stored, Trigger,
     },
     refresh::{OutcomeKind, Settings, timing},
 };
@@ -298,7 +298,12 @@ impl CredentialStore for Replica {
             }));
         }
         let row = &state.connectors[&exchange.connector];
-        if row.credential.version != exchange.version || matches!(row.health, Health::Pending | Health::Disconnected) {
+        let usable = match row.health {
+            Health::Connected => true,
+            Health::AuthFailed => exchange.trigger == Trigger::Test,
+            Health::Pending | Health::Disconnected => false,
+        };
+        if row.credential.version != exchange.version || !usable {
             return Ok(Begun::Moved);
         }
         state.rows.push(Row { exchange: exchange.clone(), closed: None });

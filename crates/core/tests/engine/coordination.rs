@@ -289,6 +289,38 @@ async fn no_token_is_spent_when_the_journal_cannot_be_written() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_verdict_that_cannot_be_written_is_written_later_and_keeps_nobody_out() {
+    let rig = Rig::new();
+    let (engine, faults) = rig.replica("a");
+    let other = rig.replica("b").0;
+    let connector = rig.expired_connector("con");
+    rig.endpoint.script([Script::invalid_grant(), Script::invalid_grant()]);
+    faults.fault(Op::Fail, vec![Fault::Error; 5]);
+
+    let error = ask(&engine, &connector).await.unwrap_err();
+    assert!(matches!(error, AuthError::Unavailable { class: Trouble::Ours, .. }), "{error:?}");
+    rig.pass(Duration::from_secs(30)).await;
+
+    let error = ask(&other, &connector).await.unwrap_err();
+    assert!(matches!(error, AuthError::AuthFailed { .. }), "{error:?}");
+    assert!(rig.store.journal().iter().all(Option::is_some), "no row is left open");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_database_that_hangs_keeps_no_caller_past_the_bound() {
+    let rig = Rig::new();
+    let (engine, faults) = rig.replica("a");
+    let connector = rig.expired_connector("con");
+    let (_arrived, _never) = faults.hold(Op::Load);
+    let before = rig.clock.uptime();
+
+    let error = ask(&engine, &connector).await.unwrap_err();
+
+    assert!(matches!(error, AuthError::Unavailable { .. }), "{error:?}");
+    assert_eq!(rig.clock.uptime() - before, rig.settings.wait_bound);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_rotated_token_survives_a_database_that_cannot_take_it() {
     let rig = Rig::new();
     let (engine, faults) = rig.replica("a");

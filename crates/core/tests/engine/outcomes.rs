@@ -389,6 +389,21 @@ async fn odd_lifetimes_never_spoil_an_answer() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn tokens_that_are_over_when_they_arrive_do_not_loop() {
+    let (rig, engine, connector) = Rig::expired();
+    let life = Duration::from_secs(1);
+    rig.endpoint.set_life(life.as_secs());
+    rig.endpoint.script(vec![Script::Slow(life); 10]);
+
+    for _ in 0..3 {
+        let _served_or_not = ask(&engine, &connector).await;
+    }
+
+    let posts = rig.endpoint.posts().len();
+    assert!(posts <= 9, "{posts} exchanges for 3 calls");
+}
+
 /// EX-03
 #[tokio::test(start_paused = true)]
 async fn a_margin_larger_than_the_life_does_not_exchange_on_every_read() {

@@ -59,9 +59,9 @@ async fn an_import_that_is_repeated_changes_nothing(db: Arc<TestDatabase>) {
 
     assert_eq!(format!("{:?}", load(&store, &id).await), before);
     assert_eq!(db.number("SELECT COUNT(*) FROM credentials").await, 1, "nothing is left of the second");
-    again.account = "second".to_owned();
+    "second".clone_into(&mut again.account);
     let Created::New(second) = store.create_connector(&again).await.unwrap() else { panic!("it is new") };
-    again.account = "third".to_owned();
+    "third".clone_into(&mut again.account);
     assert_eq!(store.create_connector(&again).await.unwrap(), Created::AliasTaken(second.clone()));
     let found = store.find_connector(&org, "foreign-1").await.unwrap().unwrap();
     assert_eq!((found.snapshot.connector, found.alias.as_deref()), (second, Some("foreign-1")));
@@ -159,7 +159,7 @@ async fn an_address_is_taken_once_in_an_org(db: Arc<TestDatabase>) {
 
     assert!(store.create_user(&user).await.unwrap().is_ok());
 
-    user.email = "ada@acme.EXAMPLE".to_owned();
+    "ada@acme.EXAMPLE".clone_into(&mut user.email);
     assert!(store.create_user(&user).await.unwrap().is_err());
     user.org = store.ensure_org("Other").await.unwrap();
     assert!(store.create_user(&user).await.unwrap().is_ok());

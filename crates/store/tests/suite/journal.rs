@@ -3,15 +3,16 @@
 use std::{sync::Arc, time::Duration};
 
 use holdfast_core::{
+    health::Event,
     ports::{Acquired, Begun, Changed, CredentialStore as _, LeaseStore as _, Stored},
     refresh::OutcomeKind,
 };
-use holdfast_store::Options;
+use holdfast_store::{Options, Store};
 use sqlx::{Connection as _, Executor as _};
 use tokio_util::sync::CancellationToken;
 
 use crate::harness::{
-    TestDatabase, close, connect, eventually, exchange, lease, load, moment, on_both, on_postgres, rotation,
+    TestDatabase, close, connect, eventually, exchange, lease, load, moment, on_both, on_postgres, refusal, rotation,
 };
 
 on_both! {
@@ -20,6 +21,7 @@ on_both! {
     a_lost_owners_row_is_closed_once_and_its_answer_is_marked_lost,
     an_exchange_of_an_older_version_does_not_begin,
     a_hundred_tasks_lose_nothing,
+    one_connection_is_enough_for_everything,
 }
 
 async fn one_exchange_of_a_credential_is_open_at_a_time(db: Arc<TestDatabase>) {
@@ -56,7 +58,7 @@ async fn an_open_row_tells_whether_its_holder_lives_and_its_lease_is_over(db: Ar
 
     let mut options = db.options("owner");
     options.heartbeat = Options::HEARTBEAT;
-    let owner = holdfast_store::Store::connect(options).await.unwrap();
+    let owner = Store::connect(options).await.unwrap();
     let stop = CancellationToken::new();
     let running = tokio::spawn({
         let (owner, stop) = (owner.clone(), stop.clone());
@@ -72,7 +74,7 @@ async fn an_open_row_tells_whether_its_holder_lives_and_its_lease_is_over(db: Ar
     owners.expires_at_ms -= 100_000;
     store.extend(&first.id, &owners).await.unwrap();
     let Begun::Other(open) = store.begin(&second).await.unwrap() else { panic!("it is open") };
-    assert!(open.lease_over_for > Duration::from_secs(60), "{open:?}");
+    assert!(open.lease_over_for > Duration::from_mins(1), "{open:?}");
     db.execute("UPDATE replicas SET seen_at_ms = seen_at_ms - 8001").await;
     let Begun::Other(open) = store.begin(&second).await.unwrap() else { panic!("it is open") };
     assert!(!open.holder_alive, "it was not seen for eight seconds");
@@ -134,7 +136,7 @@ async fn a_hundred_tasks_lose_nothing(db: Arc<TestDatabase>) {
                 let credential = snapshot.credential.id.clone();
                 let holder = format!("task {n}");
                 let lease = eventually("the lease is free", || async {
-                    match store.acquire(&credential, &holder, Duration::from_secs(60)).await.unwrap() {
+                    match store.acquire(&credential, &holder, Duration::from_mins(1)).await.unwrap() {
                         Acquired::Yes(lease) => Some(lease),
                         Acquired::Held { .. } => None,
                     }
@@ -158,30 +160,78 @@ async fn a_hundred_tasks_lose_nothing(db: Arc<TestDatabase>) {
     }
 }
 
-/// The insert meets a rotation that has not committed yet: it must not slip past the index with the spent version.
-async fn begin_waits(db: Arc<TestDatabase>) {
+/// No call holds a connection when it is over, and none needs two.
+async fn one_connection_is_enough_for_everything(db: Arc<TestDatabase>) {
+    let mut options = db.options("one");
+    options.max_connections = 1;
+    let store = Store::connect(options).await.unwrap();
+    store.migrate().await.unwrap();
+    store.unlock().await.unwrap();
+    let (org, id) = connect(&store, "acme").await;
+
+    let snapshot = load(&store, &id).await;
+    let lease = lease(&store, &snapshot, "one").await;
+    let first = exchange(&snapshot, &lease, "a");
+    assert_eq!(store.begin(&first).await.unwrap(), Begun::Yes);
+    assert!(matches!(store.begin(&exchange(&snapshot, &lease, "b")).await.unwrap(), Begun::Other(_)));
+    for _ in 0..2 {
+        let stored = store.store_rotation(&first, &rotation("second")).await.unwrap();
+        assert!(matches!(stored, Stored::Yes(_)), "{stored:?}");
+    }
+    let second = exchange(&load(&store, &id).await, &lease, "c");
+    store.begin(&second).await.unwrap();
+    let closing = close(OutcomeKind::Rejected);
+    let failure = refusal(second.version);
+    store.fail(&second.credential, &failure, Some((&second, &closing))).await.unwrap();
+    store.heal(&id, second.version, Event::TestPassed, moment(400)).await.unwrap();
+    store.disconnect(&org, &id, moment(401)).await.unwrap();
+    store.delete_connector(&org, &id).await.unwrap();
+
+    store.shut().await.unwrap();
+    assert!(store.ping().await.is_err());
+}
+
+/// The insert meets a write of the credential that has not committed yet, and has to look again after it.
+async fn begin_behind(db: &TestDatabase, first: &str, then: &str) -> Begun {
     let store = db.store().await;
     let (_, id) = connect(&store, "acme").await;
     let snapshot = load(&store, &id).await;
     let lease = lease(&store, &snapshot, "one").await;
     store.begin(&exchange(&snapshot, &lease, "a")).await.unwrap();
-    let mut rotating = sqlx::PgConnection::connect(&db.url).await.unwrap();
-    rotating.execute("BEGIN; UPDATE credentials SET version = version + 1").await.unwrap();
-    rotating.execute("UPDATE exchanges SET closed_at = now(), outcome = 'rotated'").await.unwrap();
+    let mut writer = sqlx::PgConnection::connect(&db.url).await.unwrap();
+    writer.execute("BEGIN").await.unwrap();
+    writer.execute(sqlx::AssertSqlSafe(first)).await.unwrap();
 
     let beginning = tokio::spawn({
         let (store, exchange) = (store.clone(), exchange(&snapshot, &lease, "b"));
         async move { store.begin(&exchange).await.unwrap() }
     });
-    let waiting =
-        "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()";
-    eventually("the insert waits for the rotation", || async { (db.number(waiting).await == 1).then_some(()) }).await;
-    rotating.execute("COMMIT").await.unwrap();
+    let waiting = "SELECT COUNT(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' \
+                   AND datname = current_database()";
+    eventually("the insert waits", || async { (db.number(waiting).await == 1).then_some(()) }).await;
+    writer.execute(sqlx::AssertSqlSafe(then)).await.unwrap();
+    writer.execute("UPDATE exchanges SET closed_at = now(), outcome = 'rotated'").await.unwrap();
+    writer.execute("COMMIT").await.unwrap();
 
-    assert_eq!(beginning.await.unwrap(), Begun::Moved);
+    beginning.await.unwrap()
+}
+
+async fn behind_a_rotation(db: Arc<TestDatabase>) {
+    let nothing = "SELECT 1";
+    assert_eq!(begin_behind(&db, "UPDATE credentials SET version = version + 1", nothing).await, Begun::Moved);
+}
+
+async fn behind_a_verdict(db: Arc<TestDatabase>) {
+    let failed = "UPDATE connectors SET health = 'auth_failed'";
+    assert_eq!(begin_behind(&db, "SELECT id FROM credentials FOR UPDATE", failed).await, Begun::Moved);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_exchange_does_not_begin_behind_a_rotation_that_is_committing() {
-    on_postgres(begin_waits).await;
+    on_postgres(behind_a_rotation).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_exchange_does_not_begin_behind_a_verdict_that_is_committing() {
+    on_postgres(behind_a_verdict).await;
 }

@@ -16,7 +16,7 @@ on_both! {
     only_its_own_holder_releases_and_renews_a_lease,
 }
 
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_mins(1);
 const SHORT: Duration = Duration::from_millis(30);
 
 async fn take(store: &Store, holder: &str, ttl: Duration) -> Option<Lease> {

@@ -1,5 +1,8 @@
 //! The store against real databases: the same suite on SQLite and on PostgreSQL.
 
+#![expect(clippy::unwrap_used, reason = "tests, and their helpers")]
+
+mod counting;
 mod credentials;
 mod grants;
 mod harness;

@@ -62,7 +62,10 @@ async fn a_state_is_taken_once(db: Arc<TestDatabase>) {
     assert!(matches!(&used, Taken::Used(Some(result)) if result["connected"] == true), "{used:?}");
     let finished = store.find_session_by_link(&[1; 32]).await.unwrap().unwrap();
     assert!(finished.verifier.is_none() && finished.result.is_some());
-    assert_eq!(store.start_session(&start(1, 22)).await.unwrap(), None, "it has had its result");
+    assert_eq!(store.start_session(&start(1, 22)).await.unwrap(), Some(3), "a consent that failed can be tried again");
+    assert_eq!(store.session_result(&id).await.unwrap(), None);
+    let again = store.find_session_by_state(&[22; 32]).await.unwrap().unwrap();
+    assert_eq!((again.id, again.sequence), (id, 3));
 }
 
 async fn sequences_grow_over_all_sessions_of_a_connector(db: Arc<TestDatabase>) {

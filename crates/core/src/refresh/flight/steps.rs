@@ -12,7 +12,9 @@ use crate::{
     exchange::{self, Grant, Outcome, Refusal, TokenAnswer},
     health::{Event, Health},
     id::ExchangeId,
-    ports::{Begun, Changed, Close, Exchange, Failure, Marks, OAuthApp, OpenExchange, Rotation, Stored, Trigger},
+    ports::{
+        Begun, Changed, Close, Exchange, Failure, Marks, OAuthApp, OpenExchange, Rotation, StoreError, Stored, Trigger,
+    },
     provider::{Auth, OAuth2, Provider},
     refresh::{
         AuthError, OutcomeKind,
@@ -163,7 +165,16 @@ impl Flight {
             trigger: self.trigger,
             started_at: ports.clock.now(),
         };
-        match ports.store.begin(&exchange).await.map_err(|error| over(ours(&error)))? {
+        let begun = match ports.store.begin(&exchange).await {
+            Ok(begun) => begun,
+            Err(error) => {
+                // Whether it was written is not known: make sure that it does not stay open.
+                let close = self.closing(OutcomeKind::NotSent, None, 0, self.uptime(), None);
+                self.close(&exchange, close).await;
+                return Err(over(ours(&error)));
+            }
+        };
+        match begun {
             Begun::Yes => {
                 *self.open.lock().expect("no panic happens while it is held") = Some(exchange.clone());
                 Ok(exchange)
@@ -327,7 +338,8 @@ impl Flight {
     async fn refused(&self, snapshot: &Snapshot, reason: Reason, words: String) -> FlightResult {
         let at = self.engine.ports.clock.now();
         let failure = Failure { version: snapshot.credential.version, reason, detail: Some(words), at };
-        self.declare(&failure, None).await
+        let declared = self.engine.ports.store.fail(&self.credential, &failure, None).await;
+        self.declared(&failure, declared).await
     }
 
     async fn test_call(&self, snapshot: &Snapshot) -> crate::error::Result<()> {
@@ -337,16 +349,28 @@ impl Flight {
         api.identity().await.map(|_| ())
     }
 
+    /// Declares the verdict and closes the row. If the database is in trouble, goes on trying beside the flight: else the
+    /// row of a living holder would keep everybody out for ever.
     async fn fail(&self, exchange: &Exchange, close: &Close, reason: Reason, detail: Option<String>) -> FlightResult {
-        let failure = Failure { version: exchange.version, reason, detail, at: close.at };
-        let result = self.declare(&failure, Some((exchange, close))).await;
         self.settled();
-        result
+        let failure = Failure { version: exchange.version, reason, detail, at: close.at };
+        let declared = self.engine.ports.store.fail(&self.credential, &failure, Some((exchange, close))).await;
+        if let Err(error) = &declared {
+            warn!(error = %chain(error), "could not declare a verdict; going on trying");
+            let (engine, exchange, close) = (Arc::clone(&self.engine), exchange.clone(), close.clone());
+            let failure = failure.clone();
+            self.engine.tasks.spawn(async move {
+                let store = &engine.ports.store;
+                let row = Some((&exchange, &close));
+                engine.insist("declare a verdict", || store.fail(&exchange.credential, &failure, row)).await;
+                engine.forget(&exchange.connector);
+            });
+        }
+        self.declared(&failure, declared).await
     }
 
-    async fn declare(&self, failure: &Failure, exchange: Option<(&Exchange, &Close)>) -> FlightResult {
-        let ports = &self.engine.ports;
-        match ports.store.fail(&self.credential, failure, exchange).await {
+    async fn declared(&self, failure: &Failure, declared: Result<Changed, StoreError>) -> FlightResult {
+        match declared {
             Ok(Changed::Yes) => {
                 let words = failure.detail.as_deref().unwrap_or("no words");
                 let reason = failure.reason.as_str();
