@@ -108,7 +108,7 @@ async fn an_owner_killed_between_lease_and_journal_costs_no_more_than_its_lease(
 #[tokio::test(flavor = "multi_thread")]
 async fn an_owner_killed_before_the_provider_saw_anything_costs_nobody_a_reconnect() {
     let cluster = Cluster::start().await;
-    let line = Line::to(cluster.sandbox.addr()).await.unwrap();
+    let line = Line::to(cluster.sandbox.addr()).await;
     let by_line = format!("http://{}/zendesk/{{account}}", line.address());
     let setup = cluster.replica("one").with_all(&PATIENT).with("providers.zendesk.base_url_override", &by_line);
     let (one, two) = tokio::join!(setup.start(), cluster.replica("two").with_all(&PATIENT).start());
@@ -149,7 +149,7 @@ async fn an_owner_killed_while_the_provider_rotates_leaves_a_lost_answer_and_no_
 #[tokio::test(flavor = "multi_thread")]
 async fn an_owner_killed_with_the_new_token_unstored_leaves_a_lost_answer_and_no_refusal() {
     let cluster = Cluster::start().await;
-    let line = Line::to(cluster.database.address().await).await.unwrap();
+    let line = Line::to(cluster.database.address().await).await;
     let by_line = cluster.database.url_by(line.address());
     let setup = cluster.replica("one").with_all(&PATIENT).with("database.url", by_line.as_str());
     let (one, two) = tokio::join!(setup.start(), cluster.replica("two").with_all(&PATIENT).start());

@@ -97,7 +97,7 @@ async fn an_answer_slower_than_the_lease_is_lost_and_said_to_be() {
 async fn slower_than_the_lease(trouble: impl FnOnce(&mut holdfast_sandbox::Faults)) {
     let cluster = Cluster::start().await;
     // Each request of an exchange has a connection of its own, so this line knows how many are open at once.
-    let line = Line::to(cluster.sandbox.addr()).await.unwrap();
+    let line = Line::to(cluster.sandbox.addr()).await;
     let by_line = format!("http://{}/zendesk/{{account}}", line.address());
     let mut settings = SHORT.to_vec();
     settings.push(("providers.zendesk.base_url_override", &by_line));

@@ -2,6 +2,9 @@
 
 mod crash;
 mod expiry;
+mod lines;
+mod pools;
+mod signals;
 
 use std::time::Duration;
 
@@ -9,7 +12,7 @@ use holdfast_sandbox::{Helpdesk, PresentationOutcome};
 use holdfast_tests::until::until;
 
 /// Generous: what is waited for takes milliseconds, or as long as the test's own settings say.
-const BOUND: Duration = Duration::from_secs(60);
+const BOUND: Duration = Duration::from_mins(1);
 
 /// What became of the refresh tokens that this helpdesk was shown, in order.
 fn presented(helpdesk: &Helpdesk) -> Vec<PresentationOutcome> {

@@ -189,12 +189,21 @@ impl Cluster {
         let body = json!({
             "provider": "zendesk", "account": account, "credential": {
                 "access_token": grant.access_token, "refresh_token": grant.refresh_token,
-                "expires_at": "2026-01-01T00:00:00Z", "scope": grant.scope,
+                "expires_in": grant.expires_in, "scope": grant.scope,
             },
         });
         let made = answer(replica.request(Method::POST, "/api/v1/connectors").json(&body)).await;
         assert_eq!(made.status, 201, "{made:?}");
-        Expired { id: made.text("id").to_owned(), helpdesk, grant }
+        let id = made.text("id").to_owned();
+        // Behind the back of the schedulers: for them it is due when its token would have been over, and a first look
+        // of theirs that comes late does nothing to it.
+        let expire = "UPDATE credentials SET expires_at = obtained_at \
+                      WHERE id = (SELECT credential_id FROM connectors WHERE id = $1)";
+        let mut session = self.database.session().await;
+        let done = sqlx::query(expire).bind(&id).execute(&mut session).await.expect("the statement is right");
+        assert_eq!(done.rows_affected(), 1);
+        session.close().await.ok();
+        Expired { id, helpdesk, grant }
     }
 
     /// A folder for settings that stand in files.

@@ -22,8 +22,18 @@ enum State {
     Whole,
     /// What is open is dropped, what is new is refused.
     Cut,
-    /// Everything stays open, nothing comes through.
-    Silent,
+    /// Everything stays open, nothing comes through; on connections before this number only.
+    SilentBefore(usize),
+}
+
+impl State {
+    fn passes(self, number: usize) -> bool {
+        match self {
+            Self::Whole => true,
+            Self::Cut => false,
+            Self::SilentBefore(end) => number >= end,
+        }
+    }
 }
 
 /// A proxy on 127.0.0.1 that passes everything on to one address. Dropping it ends all its connections.
@@ -44,9 +54,9 @@ struct Open {
 
 impl Line {
     /// A whole line to this address.
-    pub async fn to(target: SocketAddr) -> io::Result<Self> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
-        let address = listener.local_addr()?;
+    pub async fn to(target: SocketAddr) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port is free");
+        let address = listener.local_addr().expect("it is bound");
         let state = watch::Sender::new(State::Whole);
         let open = Arc::<Open>::default();
         let (states, count) = (state.clone(), Arc::clone(&open));
@@ -56,14 +66,14 @@ impl Line {
                 tokio::spawn(async move {
                     let now = count.now.fetch_add(1, Ordering::SeqCst) + 1;
                     count.most.fetch_max(now, Ordering::SeqCst);
-                    count.ever.fetch_add(1, Ordering::SeqCst);
+                    let number = count.ever.fetch_add(1, Ordering::SeqCst);
                     // However it ends, both ends are closed.
-                    let _ended = carry(near, target, states).await;
+                    let _ended = carry(near, target, states, number).await;
                     count.now.fetch_sub(1, Ordering::SeqCst);
                 });
             }
         });
-        Ok(Self { address, state, open, task })
+        Self { address, state, open, task }
     }
 
     /// Where to connect to.
@@ -78,7 +88,13 @@ impl Line {
 
     /// Nothing comes through any more, in neither direction, and nobody is told.
     pub fn silence(&self) {
-        self.state.send_replace(State::Silent);
+        self.state.send_replace(State::SilentBefore(usize::MAX));
+    }
+
+    /// Nothing comes through any more on what is open, and nobody is told; new connections come through. As after a
+    /// server that moved to another host.
+    pub fn strand(&self) {
+        self.state.send_replace(State::SilentBefore(self.ever_open()));
     }
 
     /// New connections come through again, and what was silent goes on.
@@ -110,19 +126,24 @@ impl Drop for Line {
 }
 
 /// Carries one connection until one side closes, or the line is cut.
-async fn carry(near: TcpStream, target: SocketAddr, mut states: watch::Receiver<State>) -> io::Result<()> {
+async fn carry(
+    near: TcpStream,
+    target: SocketAddr,
+    mut states: watch::Receiver<State>,
+    number: usize,
+) -> io::Result<()> {
     near.set_nodelay(true)?;
     let mut gone = states.clone();
     let work = async move {
         // A silent line takes connections and passes nothing on, not even their beginning.
-        states.wait_for(|state| *state == State::Whole).await.map_err(io::Error::other)?;
+        states.wait_for(|state| state.passes(number)).await.map_err(io::Error::other)?;
         let far = TcpStream::connect(target).await?;
         far.set_nodelay(true)?;
         let ((near_read, near_write), (far_read, far_write)) = (near.into_split(), far.into_split());
         // The end of either direction ends both: a program that hung up waits for no answer.
         tokio::select! {
-            done = pass(near_read, far_write, states.clone()) => done,
-            done = pass(far_read, near_write, states) => done,
+            done = pass(near_read, far_write, states.clone(), number) => done,
+            done = pass(far_read, near_write, states, number) => done,
         }
     };
     tokio::select! {
@@ -131,11 +152,16 @@ async fn carry(near: TcpStream, target: SocketAddr, mut states: watch::Receiver<
     }
 }
 
-async fn pass(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut states: watch::Receiver<State>) -> io::Result<()> {
+async fn pass(
+    mut from: OwnedReadHalf,
+    mut to: OwnedWriteHalf,
+    mut states: watch::Receiver<State>,
+    number: usize,
+) -> io::Result<()> {
     let mut buffer = vec![0; 16 * 1024];
     loop {
         let read = from.read(&mut buffer).await?;
-        states.wait_for(|state| *state == State::Whole).await.map_err(io::Error::other)?;
+        states.wait_for(|state| state.passes(number)).await.map_err(io::Error::other)?;
         if read == 0 {
             return to.shutdown().await;
         }

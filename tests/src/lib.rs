@@ -2,5 +2,6 @@
 
 pub mod cluster;
 pub mod cut;
+pub mod pooler;
 pub mod process;
 pub mod until;
