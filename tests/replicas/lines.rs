@@ -1,11 +1,13 @@
 //! The line between a replica and the database is cut while its exchange is under way.
 
+use std::time::Duration;
+
 use holdfast_sandbox::PresentationOutcome::{Reused, Rotated};
 use holdfast_tests::{
-    cluster::{Cluster, Expired},
+    cluster::{Cluster, Expired, storm},
     cut::Line,
     process::Replica,
-    until::until,
+    until::{until, uptime},
 };
 use serde_json::Value;
 
@@ -121,6 +123,23 @@ async fn a_silent_line_to_the_database_loses_no_rotated_token() {
     assert_eq!(presented(&scene.expired.helpdesk), [Rotated]);
 }
 
+/// The old connections lead nowhere, as after a database that moved to another host: the owner does not wait for the
+/// kernel to give them up.
+#[tokio::test(flavor = "multi_thread")]
+async fn stranded_connections_to_the_database_lose_no_rotated_token() {
+    let scene = Scene::set(&LONG).await;
+    // Several, as a busy replica has them.
+    storm(&[&scene.one], "con_none", 50).await;
+    scene.cut_with_the_answer_under_way(Line::strand).await;
+    let answered = uptime();
+
+    scene.is_stored().await;
+
+    println!("stored over a new connection after {:?}", uptime() - answered);
+    scene.both_serve().await;
+    assert_eq!(presented(&scene.expired.helpdesk), [Rotated]);
+}
+
 /// The other replica takes the owner for dead and shows the spent token, which kills the family: what the owner
 /// brings in the end is stored, and no token of it is given out.
 #[tokio::test(flavor = "multi_thread")]
@@ -169,4 +188,28 @@ async fn a_late_success_whose_token_lives_heals_the_connector() {
     .await;
     scene.both_serve().await;
     assert_eq!(presented(&scene.expired.helpdesk), [Rotated, Reused, Reused]);
+}
+
+/// Nobody waits longer than the bound, although the database neither answers nor hangs up.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_silent_database_makes_no_caller_wait_past_its_bound() {
+    let scene = Scene::set(&SHORT).await;
+    scene.both_serve().await;
+    scene.line.silence();
+    let expired = scene.cluster.expired(&scene.two, "globex").await;
+
+    for _ in 0..3 {
+        let answer = scene.one.token(&expired.id).await;
+        println!("a silent database: {} {} after {:?}", answer.status, answer.code(), answer.took);
+        assert_eq!(answer.status, 503, "{answer:?}");
+        assert!(answer.retry_after.is_some(), "{answer:?}");
+        assert!(answer.took < Duration::from_secs(15), "{answer:?}");
+    }
+    scene.line.heal();
+
+    until("it works again", BOUND, || async {
+        let answer = scene.one.token(&expired.id).await;
+        if answer.status == 200 { Ok(()) } else { Err(answer) }
+    })
+    .await;
 }
