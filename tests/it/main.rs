@@ -1,1 +1,11 @@
-fn main() {}
+//! The service as one thing, entered as its users do: by HTTP, in a browser, on the command line.
+
+mod canary;
+mod cli;
+mod connect;
+mod contract;
+mod health;
+mod import;
+mod reconnect;
+mod storage;
+mod work;

@@ -1,7 +1,25 @@
 //! The harness: databases, processes, a service in this process, lines that can be cut.
+//!
+//! - [`database`]: a database of its own for each test, of either kind.
+//! - [`service`]: a service in this process with a clock in the test's hand, entered by HTTP.
+//! - [`browser`]: somebody's browser: cookies, and no redirects by itself.
+//! - [`command`]: the binary `holdfast` as a process.
+//! - [`canary`]: looks for secrets where none may be.
+//! - [`wait`]: bounded polling.
+//! - [`cluster`]: what replicas share: a PostgreSQL database, a sandbox, an organisation with its key.
+//! - [`process`]: replicas: `holdfast serve` as processes that serve, are called, and are killed.
+//! - [`cut`]: a line between two programs that can be cut.
+//! - [`pooler`]: a connection pooler in transaction mode.
+//! - [`until`]: bounded polling that tells what was last seen, by real time.
 
+pub mod browser;
+pub mod canary;
 pub mod cluster;
+pub mod command;
 pub mod cut;
+pub mod database;
 pub mod pooler;
 pub mod process;
+pub mod service;
 pub mod until;
+pub mod wait;

@@ -1,7 +1,6 @@
 //! The built binary as a process of its own: started, spoken to over HTTP, killed.
 
 use std::{
-    path::PathBuf,
     process::{ExitStatus, Stdio},
     sync::{Arc, Mutex},
     time::Duration,
@@ -15,7 +14,10 @@ use tokio::{
     process::{Child, ChildStderr, Command},
 };
 
-use crate::until::{until, uptime};
+use crate::{
+    command::binary,
+    until::{until, uptime},
+};
 
 /// From the start to the open port, with the schema's migration in between, on a machine that has other things to do.
 const START_BOUND: Duration = Duration::from_mins(1);
@@ -25,19 +27,6 @@ const END_BOUND: Duration = Duration::from_mins(1);
 const ANSWER_BOUND: Duration = Duration::from_mins(2);
 /// Lines of its log that a failed test shows.
 const LAST_LINES: usize = 60;
-
-/// The binary under test: where cargo puts it, beside the folder of this test binary.
-pub fn binary() -> PathBuf {
-    let own = std::env::current_exe().expect("a running program has a path");
-    let profile = own.ancestors().nth(2).expect("test binaries lie in target/PROFILE/deps");
-    let binary = profile.join("holdfast");
-    assert!(
-        binary.is_file(),
-        "{} is missing: run `cargo xtask test`, or `cargo build -p holdfast-app --bin holdfast` first",
-        binary.display()
-    );
-    binary
-}
 
 /// The binary with this environment and no other; killed when it is dropped.
 pub(crate) fn command(environment: &[(String, String)]) -> Command {

@@ -11,6 +11,7 @@ pub use socket::{answer, socket};
 use std::sync::Arc;
 
 use anyhow::Context;
+use holdfast_store::ServingLock;
 use serde_json::Value;
 
 use crate::{app::App, config::Config, seams::Seams};
@@ -19,31 +20,42 @@ use crate::{app::App, config::Config, seams::Seams};
 pub enum Admin {
     /// The server of this database, over its socket.
     Server(Box<socket::Connection>),
-    /// This process.
-    Here(Arc<App>),
+    /// This process; on SQLite it holds the right to serve meanwhile, so that no server voids its lease.
+    Here(Arc<App>, ServingLock),
 }
 
 impl Admin {
     /// The server where there is one, else this process.
     pub async fn reach(config: Config) -> anyhow::Result<Self> {
+        let seams = Seams::system(&config)?;
         if let Some(connection) = socket::connect(&config).await? {
             return Ok(Self::Server(Box::new(connection)));
         }
-        let seams = Seams::system(&config)?;
-        Ok(Self::Here(App::build(config, seams).await?))
+        let app = App::build_for_command(config, seams).await?;
+        match app.store.lock_for_serving() {
+            Ok(lock) => {
+                app.store.void_previous(&lock).await?;
+                Ok(Self::Here(app, lock))
+            }
+            // A server, or another command, was a moment faster.
+            Err(held) => match socket::connect_soon(&app.config, &app.seams).await? {
+                Some(connection) => Ok(Self::Server(Box::new(connection))),
+                None => Err(held.into()),
+            },
+        }
     }
 
     /// Asks.
     pub async fn ask(&mut self, ask: Ask) -> anyhow::Result<Result<Value, Refused>> {
         match self {
             Self::Server(connection) => connection.ask(&ask).await.context("the running server did not answer"),
-            Self::Here(app) => Ok(run(app, ask).await),
+            Self::Here(app, _) => Ok(run(app, ask).await),
         }
     }
 
     /// Ends; waits for a rotation that a command has started.
     pub async fn end(self) {
-        if let Self::Here(app) = self {
+        if let Self::Here(app, _lock) = self {
             app.engine.drain().await;
             app.stop.cancel();
         }

@@ -15,8 +15,10 @@ use std::sync::Arc;
 
 use axum::{
     Json, Router,
+    body::Bytes,
     extract::{DefaultBodyLimit, FromRequest, FromRequestParts, Request, rejection::JsonRejection},
     http::{HeaderValue, StatusCode, header, request::Parts},
+    middleware,
     routing::get,
 };
 use serde::{Serialize, de::DeserializeOwned};
@@ -59,10 +61,14 @@ pub fn router(app: Arc<App>) -> Router {
         .routes(routes!(connectors::disconnect))
         .routes(routes!(connectors::test))
         .routes(routes!(connectors::timeline))
-        .routes(routes!(token::get))
-        .routes(routes!(token::rejected))
         .routes(routes!(sessions::reconnect))
         .routes(routes!(sessions::connect))
+        .merge(
+            OpenApiRouter::new()
+                .routes(routes!(token::get))
+                .routes(routes!(token::rejected))
+                .layer(middleware::from_fn_with_state(Arc::clone(&app), token::in_time)),
+        )
         .split_for_parts();
     routes
         .route("/openapi.json", get(move || async move { Json(document) }))
@@ -109,10 +115,35 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
     }
 }
 
-/// A JSON body that may also be absent is read by hand.
-fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
-    serde_json::from_slice(body)
-        .map_err(|error| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", plain(&error.to_string())))
+/// A JSON body that may also be absent.
+struct OptionalBody<T>(T);
+
+impl<T: DeserializeOwned + Default, S: Send + Sync> FromRequest<S> for OptionalBody<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+        let body = Bytes::from_request(request, state)
+            .await
+            .map_err(|error| Problem::new(error.status(), "invalid_json", error.body_text()))?;
+        if body.is_empty() {
+            return Ok(Self(T::default()));
+        }
+        serde_json::from_slice(&body)
+            .map(Self)
+            .map_err(|error| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", plain(&error.to_string())))
+    }
+}
+
+/// A part of the path. What is not even text names nothing.
+struct Path<T>(T);
+
+impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let path = axum::extract::Path::<T>::from_request_parts(parts, state).await;
+        path.map(|axum::extract::Path(path)| Self(path)).map_err(|_| Problem::not_found("connector"))
+    }
 }
 
 /// Query parameters, refused as a problem.

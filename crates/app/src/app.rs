@@ -32,6 +32,8 @@ pub struct App {
     pub links: Links,
     /// Numbers for Prometheus.
     pub metrics: Metrics,
+    /// The service was asked to stop: nothing new is begun.
+    pub draining: CancellationToken,
     /// Ends everything that runs beside requests.
     pub stop: CancellationToken,
 }
@@ -39,6 +41,8 @@ pub struct App {
 impl App {
     /// Opens the database, brings it up to date and starts the engine. Serves nothing yet.
     pub async fn build(config: Config, seams: Seams) -> anyhow::Result<Arc<Self>> {
+        // First what can be wrong with the settings alone: a bad one must not have migrated a database.
+        let providers = registry::providers(&config)?;
         let metrics = Metrics::install();
         let replica = id::new("rep", seams.clock.as_ref(), seams.random.as_ref());
         let store = open(&config, &seams, replica.clone()).await?;
@@ -56,7 +60,7 @@ impl App {
             apps: Arc::new(ConfiguredApps::new(&config)),
             meter: Arc::new(metrics.clone()),
         };
-        let engine = Engine::new(ports, config.refresh.settings(), registry::providers(&config)?, replica);
+        let engine = Engine::new(ports, config.refresh.settings(), providers, replica);
         let app = Arc::new(Self {
             config,
             seams,
@@ -65,10 +69,24 @@ impl App {
             keys: Keys::default(),
             links: Links::default(),
             metrics,
+            draining: CancellationToken::new(),
             stop: CancellationToken::new(),
         });
         tokio::spawn(Arc::clone(&app).forget_changed_keys());
         Ok(app)
+    }
+
+    /// The same for a command that comes and goes: it changes no schema that others use. On SQLite nobody does.
+    pub async fn build_for_command(mut config: Config, seams: Seams) -> anyhow::Result<Arc<Self>> {
+        if !config.database.is_sqlite() {
+            config.database.migrate_on_start = false;
+            let store = open(&config, &seams, "command".to_owned()).await?;
+            anyhow::ensure!(
+                store.migration_status().await?.iter().all(|(_, applied)| *applied),
+                "the database's schema is not up to date: run `holdfast migrate`, or start the service"
+            );
+        }
+        Self::build(config, seams).await
     }
 
     /// The adapters.

@@ -2,9 +2,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use holdfast_core::{Secret, Snapshot, provider::Auth};
+use holdfast_core::{Identity, Secret, Snapshot, provider::Auth};
 use holdfast_store::Entry;
-use serde_json::json;
+use serde_json::{Value, json};
 use tracing::info;
 
 use crate::{api::TestBody, app::App, problem::Problem};
@@ -13,11 +13,7 @@ use crate::{api::TestBody, app::App, problem::Problem};
 pub(crate) async fn test(app: &Arc<App>, known: &Snapshot, actor: &str) -> Result<TestBody, Problem> {
     let report = app.engine.test(&known.connector).await?;
     if let Ok(identity) = &report.identity {
-        let identity = json!({
-            "id": identity.user_id, "name": identity.name, "email": identity.email, "role": identity.role,
-            "account": identity.account_name,
-        });
-        app.store.set_identity(&known.connector, &identity).await?;
+        app.store.set_identity(&known.connector, &identity_json(identity)).await?;
     }
     let error = report.identity.as_ref().err().map(|error| error.message.clone());
     let mut entry = entry(app, known, "test", actor);
@@ -28,6 +24,16 @@ pub(crate) async fn test(app: &Arc<App>, known: &Snapshot, actor: &str) -> Resul
     app.store.add_timeline(&entry).await?;
     app.changed(&known.connector);
     Ok(TestBody::new(&report, app.providers()))
+}
+
+/// Who the provider says the credential speaks for, as it is kept: on one line each, and no longer than a page shows.
+pub(crate) fn identity_json(identity: &Identity) -> Value {
+    let plain = |text: &str| text.chars().filter(|c| !c.is_control()).take(200).collect::<String>();
+    let optional = |text: &Option<String>| text.as_deref().map(plain);
+    json!({
+        "id": plain(&identity.user_id), "name": optional(&identity.name), "email": optional(&identity.email),
+        "role": optional(&identity.role), "account": plain(&identity.account_name),
+    })
 }
 
 /// Takes it off here at once, whatever the provider says; then gives the grant back there.
@@ -60,6 +66,10 @@ pub(crate) async fn delete(app: &Arc<App>, known: &Snapshot) -> Result<(), Probl
 /// Revokes at the provider, for at most two seconds; what has to be done there by hand is said otherwise.
 async fn give_back(app: &App, known: &Snapshot, held: &Secret) -> bool {
     let Some(tokens) = held.tokens() else { return false };
+    // An access token that is over cannot take itself back: the answer is 401, and what renews it lives on.
+    if !tokens.alive(app.seams.clock.now()) {
+        return false;
+    }
     let revoke = async {
         let provider = app.providers().find(&known.provider)?;
         let Auth::OAuth2(facts) = provider.auth(&provider.account(&known.account).ok()?) else { return None };

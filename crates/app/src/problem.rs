@@ -16,6 +16,10 @@ use serde::Serialize;
 use tracing::error;
 use utoipa::ToSchema;
 
+/// The code of the problem that a response holds, for layers around it.
+#[derive(Clone, Copy)]
+pub struct Code(pub &'static str);
+
 /// What went wrong, and what to do about it.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Problem {
@@ -195,7 +199,9 @@ impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let status = StatusCode::from_u16(self.status).expect("it was made from a status");
         let retry_after = self.retry_after;
+        let code = Code(self.code);
         let mut response = (status, Json(self)).into_response();
+        response.extensions_mut().insert(code);
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         if let Some(after) = retry_after {

@@ -11,6 +11,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use chrono::{DateTime, Utc};
+use futures::FutureExt as _;
 use holdfast_store::ServingLock;
 use tokio::net::TcpListener;
 use tower_http::{
@@ -40,6 +41,7 @@ pub fn router(app: &Arc<App>) -> Router {
         .merge(connect::router(Arc::clone(app)))
         .merge(ops::router(Arc::clone(app)))
         .layer(middleware::from_fn_with_state(app.config.is_loopback(), own_host))
+        .layer(middleware::from_fn(clean_path))
         .layer(CatchPanicLayer::custom(|_| panicked()))
         .layer(middleware::from_fn(log))
         .layer(PropagateRequestIdLayer::new(id.clone()))
@@ -54,13 +56,30 @@ fn panicked() -> Response {
 /// On loopback only loopback names are answered to: a page of another site whose name is made to point here (DNS
 /// rebinding) reaches nothing.
 async fn own_host(State(loopback): State<bool>, request: Request, next: Next) -> Response {
-    let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
+    // HTTP/2 has it in the request line.
+    let authority = request.uri().authority().map(http::uri::Authority::as_str);
+    let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok()).or(authority);
     let url = host.and_then(|host| url::Url::parse(&format!("http://{host}")).ok());
     if loopback && !url.as_ref().is_some_and(is_loopback) {
         let detail = "This instance is on loopback; call it by 127.0.0.1 or localhost, or set public_url.";
         return Problem::new(StatusCode::MISDIRECTED_REQUEST, "wrong_host", detail).into_response();
     }
     next.run(request).await
+}
+
+/// A path or query that is no text names nothing here; PostgreSQL could not even look for it.
+async fn clean_path(request: Request, next: Next) -> Response {
+    let uri = request.uri();
+    let text = |part: &str| percent_decoded(part).is_some_and(|text| !text.contains('\0'));
+    if text(uri.path()) && uri.query().is_none_or(text) {
+        return next.run(request).await;
+    }
+    Problem::new(StatusCode::BAD_REQUEST, "invalid_path", "The path or query holds bytes that are no text.")
+        .into_response()
+}
+
+fn percent_decoded(text: &str) -> Option<String> {
+    percent_encoding::percent_decode_str(text).decode_utf8().ok().map(std::borrow::Cow::into_owned)
 }
 
 /// One line a request: method, route and status. Never the path itself, which may hold a connect link, nor a query.
@@ -98,8 +117,22 @@ pub async fn serve(
     }
     let work = Beside::start(&app, lock)?;
     info!("listening on http://{}, reached as {}", listener.local_addr()?, app.config.public_url());
-    axum::serve(listener, router(&app)).with_graceful_shutdown(end).await?;
-    info!("stopping: waiting for what is under way");
+    let draining = app.draining.clone();
+    let end = async move {
+        end.await;
+        info!("stopping: waiting for what is under way");
+        draining.cancel();
+    };
+    let served = axum::serve(listener, router(&app)).with_graceful_shutdown(end).into_future();
+    // A client that never finishes its request must not keep the service from ending.
+    let long_enough = async {
+        app.draining.cancelled().await;
+        app.seams.clock.sleep(app.config.shutdown.drain).await;
+    };
+    tokio::select! {
+        served = served => served?,
+        () = long_enough => warn!("some requests have not ended; their connections are closed"),
+    }
     work.end(&app).await;
     info!("stopped");
     Ok(())
@@ -144,28 +177,16 @@ impl Beside {
     }
 }
 
-/// Refreshes what is due, looking every so often.
+/// Refreshes what is due, looking every so often, and again at once while a full batch was refreshed.
 async fn schedule(app: Arc<App>) {
-    loop {
-        let batch = u64::from(app.config.refresh.batch);
+    let batch = u64::from(app.config.refresh.batch);
+    while !app.draining.is_cancelled() {
         match app.engine.refresh_due(batch).await {
-            // A full batch: there is more.
-            Ok(count) if count as u64 >= batch => {}
-            Ok(_) => {
-                if pause(&app, app.config.refresh.loop_interval).await {
-                    return;
-                }
-            }
-            Err(error) => {
-                warn!(%error, "could not look for what is due");
-                if pause(&app, app.config.refresh.loop_interval).await {
-                    return;
-                }
-            }
+            Ok(refreshed) if refreshed as u64 >= batch => continue,
+            Ok(_) => {}
+            Err(error) => warn!(%error, "could not look for what is due"),
         }
-        if app.stop.is_cancelled() {
-            return;
-        }
+        pause(&app, app.config.refresh.loop_interval).await;
     }
 }
 
@@ -182,7 +203,8 @@ async fn upkeep(app: Arc<App>) {
                 warn!("{warning}");
             }
         }
-        if pause(&app, UPKEEP_INTERVAL).await {
+        pause(&app, UPKEEP_INTERVAL).await;
+        if app.draining.is_cancelled() {
             return;
         }
     }
@@ -209,34 +231,34 @@ pub fn secret_warnings(config: &Config, now: DateTime<Utc>) -> Vec<String> {
     config.oauth_apps.iter().filter_map(|(id, app)| warning(id, app.client_secret_expires_at?)).collect()
 }
 
-/// True when the service stops.
-async fn pause(app: &App, time: Duration) -> bool {
+/// Until the time is over, or the service is asked to stop.
+async fn pause(app: &App, time: Duration) {
     tokio::select! {
-        () = app.seams.clock.sleep(time) => false,
-        () = app.stop.cancelled() => true,
+        () = app.seams.clock.sleep(time) => {}
+        () = app.draining.cancelled() => {}
     }
 }
 
-/// SIGTERM or Ctrl-C.
-pub async fn asked_to_stop() {
-    let interrupt = async {
+/// SIGTERM or Ctrl-C. Both are caught from the call on, not only once the future is polled: a service that is stopped in
+/// its first moment ends as well as any other.
+pub fn asked_to_stop() -> impl Future<Output = ()> + Send + 'static {
+    #[cfg(unix)]
+    let asked = {
+        use tokio::signal::unix::{SignalKind, signal};
+        let caught = [SignalKind::interrupt(), SignalKind::terminate()].map(|kind| match signal(kind) {
+            Ok(mut signal) => async move { signal.recv().await.unwrap_or_default() }.boxed(),
+            Err(error) => {
+                warn!(%error, "a signal cannot be caught: it ends the service without a drain");
+                std::future::pending().boxed()
+            }
+        });
+        futures::future::select_all(caught).map(drop)
+    };
+    #[cfg(not(unix))]
+    let asked = async {
         if tokio::signal::ctrl_c().await.is_err() {
             std::future::pending::<()>().await;
         }
     };
-    #[cfg(unix)]
-    let terminate = async {
-        match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
-            Ok(mut signal) => {
-                signal.recv().await;
-            }
-            Err(_) => std::future::pending().await,
-        }
-    };
-    #[cfg(not(unix))]
-    let terminate = std::future::pending::<()>();
-    tokio::select! {
-        () = interrupt => {}
-        () = terminate => {}
-    }
+    asked
 }

@@ -35,6 +35,8 @@ use crate::{
 const LONGEST_ANSWER_BYTES: usize = 16 * 1024 * 1024;
 /// How long one request may take.
 const TIMEOUT: Duration = Duration::from_secs(30);
+/// A provider that says "at once" is still given a moment: else its 429s would be answered with a storm.
+const LEAST_RATE_WAIT: Duration = Duration::from_secs(1);
 /// How long a call waits for rate limits, in all, before it answers "busy".
 const LONGEST_RATE_WAIT: Duration = Duration::from_secs(20);
 
@@ -389,7 +391,8 @@ impl ApiRequest<'_> {
                     }
                 }
                 StatusCode::TOO_MANY_REQUESTS if again.is_some() => {
-                    let told = retry_after(&response.headers, api.0.engine.now()).unwrap_or(Duration::from_secs(1));
+                    let told =
+                        retry_after(&response.headers, api.0.engine.now()).unwrap_or_default().max(LEAST_RATE_WAIT);
                     if waited + told > LONGEST_RATE_WAIT {
                         return Ok(response);
                     }

@@ -398,6 +398,16 @@ pub trait CredentialStore: Send + Sync + 'static {
         at: DateTime<Utc>,
     ) -> Result<Changed, StoreError>;
 
+    /// A connector that is due at `now` and has no back-off left gets one until `until`, and is marked. Else nothing
+    /// changes.
+    async fn postpone(
+        &self,
+        connector: &ConnectorId,
+        trouble: Trouble,
+        now: DateTime<Utc>,
+        until: DateTime<Utc>,
+    ) -> Result<(), StoreError>;
+
     /// Connectors in `connected` whose refresh is due and not backing off, soonest due first.
     async fn due(&self, now: DateTime<Utc>, limit: u64) -> Result<Vec<ConnectorId>, StoreError>;
 }

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use holdfast_core::{
     ConnectorId, Credential, CredentialId, ExchangeId, Secret, Snapshot, Version,
-    credential::Backoff,
+    credential::{Backoff, Trouble},
     health::Event,
     ports::{Begun, Changed, Close, CredentialStore, Exchange, Failure, Lease, Rotation, StoreError, Stored},
     refresh::OutcomeKind,
@@ -142,6 +142,24 @@ impl CredentialStore for Store {
         at: DateTime<Utc>,
     ) -> Result<Changed, StoreError> {
         self.declare_healed(connector, version, event, at).await
+    }
+
+    async fn postpone(
+        &self,
+        connector: &ConnectorId,
+        trouble: Trouble,
+        now: DateTime<Utc>,
+        until: DateTime<Utc>,
+    ) -> Result<(), StoreError> {
+        let sql = "UPDATE credentials SET retry_at = $4, degraded_class = $2, \
+                   degraded_since = CASE WHEN degraded_class = $2 THEN degraded_since ELSE $3 END \
+                   WHERE id = (SELECT credential_id FROM connectors WHERE id = $1) \
+                   AND due_at <= $3 AND (retry_at IS NULL OR retry_at <= $3)";
+        let values = values![connector.as_str(), trouble.as_str(), micros(now), micros(until)];
+        if sql::run(self.db(), "let a connector rest", sql, values).await? > 0 {
+            self.connector_changed(connector);
+        }
+        Ok(())
     }
 
     async fn due(&self, now: DateTime<Utc>, limit: u64) -> Result<Vec<ConnectorId>, StoreError> {

@@ -100,11 +100,11 @@ impl Provider for Zendesk {
         let scopes: Vec<String> = SCOPES.iter().map(|scope| scope.name.to_owned()).collect();
         // At the exchange and at each refresh: without them old clients get a token that never ends and no refresh
         // token, and a refresh falls back to Zendesk's own lives.
-        let params: Vec<(String, Value)> = vec![
-            ("scope".to_owned(), json!(scopes.join(" "))),
+        let lives: Vec<(String, Value)> = vec![
             ("expires_in".to_owned(), json!(self.access_life.as_secs())),
             ("refresh_token_expires_in".to_owned(), json!(REFRESH_LIFE_SECS)),
         ];
+        let scope = ("scope".to_owned(), json!(scopes.join(" ")));
         Auth::OAuth2(Box::new(OAuth2 {
             authorize_url: below(&account.base_url, "oauth/authorizations/new"),
             token_url: below(&account.base_url, "oauth/tokens"),
@@ -118,8 +118,10 @@ impl Provider for Zendesk {
             token_body: TokenBody::Json,
             pkce: true,
             authorize_params: Vec::new(),
-            token_params: params.clone(),
-            refresh_params: params,
+            token_params: std::iter::once(scope).chain(lives.clone()).collect(),
+            // No scope: absent, it is what was granted (RFC 6749 section 6). A grant that was imported may be smaller
+            // than what is asked for here, and naming more than it would be refused for good.
+            refresh_params: lives,
             rotation: Rotation::SingleUse,
             reuse_grace: Duration::ZERO,
             expires_in_default: Some(self.access_life),
@@ -178,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn lives_and_scope_are_asked_for_at_exchange_and_refresh_alike() {
+    fn lives_are_asked_for_at_exchange_and_refresh_alike_and_a_scope_at_the_exchange_alone() {
         let asked = facts(&Zendesk::new());
         let expected = [
             ("scope".to_owned(), json!("read write")),
@@ -186,10 +188,10 @@ mod tests {
             ("refresh_token_expires_in".to_owned(), json!(7_775_999)),
         ];
         assert_eq!(asked.token_params, expected);
-        assert_eq!(asked.refresh_params, expected);
+        assert_eq!(asked.refresh_params, expected[1..]);
 
         let short = facts(&Zendesk::new().asking_for(Duration::from_secs(45)));
-        assert_eq!(short.refresh_params[1].1, json!(45));
+        assert_eq!(short.refresh_params[0].1, json!(45));
         assert_eq!(short.expires_in_default, Some(Duration::from_secs(45)));
     }
 }

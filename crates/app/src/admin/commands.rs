@@ -21,7 +21,7 @@ use crate::{
 const SHORTEST_PASSWORD: usize = 8;
 
 /// What a command asks. It crosses a socket that only the server's own user may open.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "each is a command of the command line")]
 pub enum Ask {

@@ -5,6 +5,7 @@ use std::{
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 use anyhow::Context;
@@ -16,7 +17,7 @@ use tokio::{
 use tracing::{debug, warn};
 
 use super::{Ask, Refused, run};
-use crate::{app::App, config::Config};
+use crate::{app::App, config::Config, seams::Seams};
 
 fn path(config: &Config) -> Option<PathBuf> {
     let file = config.database.sqlite_path()?;
@@ -35,9 +36,17 @@ pub fn socket(config: &Config) -> anyhow::Result<Option<UnixListener>> {
         }
         _ => {}
     }
-    let listener = UnixListener::bind(&path).with_context(|| format!("cannot open {}", path.display()))?;
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
-    Ok(Some(listener))
+    match UnixListener::bind(&path) {
+        Ok(listener) => {
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
+            Ok(Some(listener))
+        }
+        // Too long a path, or a file system without sockets: commands then have to wait until the server is stopped.
+        Err(error) => {
+            warn!(%error, "cannot open {}: commands cannot act through this server", path.display());
+            Ok(None)
+        }
+    }
 }
 
 /// Answers until the service stops.
@@ -45,9 +54,11 @@ pub async fn answer(app: Arc<App>, listener: UnixListener) {
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
-            () = app.stop.cancelled() => break,
+            () = app.draining.cancelled() => break,
         };
         match accepted {
+            // Whoever came in before the permissions were set is asked as well.
+            Ok((stream, _)) if !ours(&stream) => warn!("another user tried to command this server"),
             Ok((stream, _)) => {
                 let app = Arc::clone(&app);
                 tokio::spawn(async move {
@@ -56,12 +67,21 @@ pub async fn answer(app: Arc<App>, listener: UnixListener) {
                     }
                 });
             }
-            Err(error) => warn!(%error, "could not take a command"),
+            Err(error) => {
+                warn!(%error, "could not take a command");
+                app.seams.clock.sleep(Duration::from_secs(1)).await;
+            }
         }
     }
     if let Some(path) = path(&app.config) {
         let _gone = fs::remove_file(path);
     }
+}
+
+/// Of our own user, or of root.
+fn ours(stream: &UnixStream) -> bool {
+    let own = rustix::process::geteuid().as_raw();
+    stream.peer_cred().is_ok_and(|peer| peer.uid() == own || peer.uid() == 0)
 }
 
 async fn converse(app: &Arc<App>, stream: UnixStream) -> io::Result<()> {
@@ -96,6 +116,17 @@ pub(super) async fn connect(config: &Config) -> anyhow::Result<Option<Connection
         Err(error) if nobody_there(&error) => Ok(None),
         Err(error) => Err(error).with_context(|| not_ours(&path)),
     }
+}
+
+/// The same, for a server that is just starting: it has the lock already, and its socket soon.
+pub(super) async fn connect_soon(config: &Config, seams: &Seams) -> anyhow::Result<Option<Connection>> {
+    for _ in 0..30 {
+        if let Some(connection) = connect(config).await? {
+            return Ok(Some(connection));
+        }
+        seams.clock.sleep(Duration::from_millis(100)).await;
+    }
+    Ok(None)
 }
 
 fn nobody_there(error: &io::Error) -> bool {

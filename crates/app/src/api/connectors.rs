@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{
     Json,
-    extract::{Path, State},
+    extract::State,
     http::{HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use utoipa::{IntoParams, ToSchema};
 
 use super::{
-    Body, List, NewConnectorBody, Query,
+    Body, List, NewConnectorBody, Path, Query,
     caller::Caller,
     import,
     view::{ConnectorBody, TestBody, TimelineBody},
@@ -133,10 +133,13 @@ pub(super) async fn change(
 ) -> Result<Json<ConnectorBody>, Problem> {
     caller.needs("connectors:write")?;
     let id = caller.connector(&app, &id).await?.snapshot.connector;
-    if let Some(name) = &body.name {
-        app.store.rename_connector(caller.org(), &id, &import::name(Some(name), "")?).await?;
+    // All of it is checked before any of it is written.
+    let name = body.name.as_deref().map(|name| import::name(Some(name), "")).transpose()?;
+    let extras = import::checked_extras(body.extras.unwrap_or_default())?;
+    if let Some(name) = &name {
+        app.store.rename_connector(caller.org(), &id, name).await?;
     }
-    for (name, value) in body.extras.unwrap_or_default() {
+    for (name, value) in extras {
         app.store.put_extra(&id, &name, &value).await?;
     }
     app.changed(&id);

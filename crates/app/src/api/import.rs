@@ -1,7 +1,7 @@
 //! The body of `POST /connectors`, also a line of `connector import`: a connector, with or without a credential that
 //! comes from another system.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use chrono::{DateTime, TimeDelta, Utc};
 use holdfast_core::{
@@ -49,8 +49,8 @@ pub struct CredentialInput {
     #[schema(value_type = Option<String>)]
     api_key: Option<SecretString>,
     /// What rides along: webhook ids, secrets.
-    #[schema(value_type = Option<std::collections::BTreeMap<String, String>>)]
-    extras: Option<std::collections::BTreeMap<String, SecretString>>,
+    #[schema(value_type = Option<BTreeMap<String, String>>)]
+    extras: Option<BTreeMap<String, SecretString>>,
 }
 
 /// Makes the connector.
@@ -156,6 +156,9 @@ fn checked_alias(alias: &str) -> Result<String, Problem> {
     Ok(alias.to_owned())
 }
 
+/// No access token lives longer; what says so is cut to it.
+const LONGEST_LIFE: TimeDelta = TimeDelta::days(366);
+
 type Extras = Vec<(String, SecretString)>;
 
 fn credential(input: CredentialInput, auth: &Auth, now: DateTime<Utc>) -> Result<(Secret, Extras), Problem> {
@@ -179,13 +182,26 @@ fn credential(input: CredentialInput, auth: &Auth, now: DateTime<Utc>) -> Result
             let expires_at = match (input.expires_in, input.expires_at) {
                 (Some(_), Some(_)) => return invalid("expires_in", "Give expires_in or expires_at, not both."),
                 (Some(secs), None) => Some(now + relative(secs)),
-                (None, at) => at,
+                (None, at) => at.map(|at| at.clamp(now - LONGEST_LIFE, now + LONGEST_LIFE)),
             };
             let scopes = input.scope.as_deref().map(|scope| split(scope, facts));
             Secret::Tokens(tokens(access_token, refresh_token, expires_at, scopes, facts, now))
         }
     };
-    Ok((secret, input.extras.unwrap_or_default().into_iter().collect()))
+    Ok((secret, checked_extras(input.extras.unwrap_or_default())?))
+}
+
+/// Extras with names that are short words.
+pub(super) fn checked_extras(extras: BTreeMap<String, SecretString>) -> Result<Extras, Problem> {
+    let fits = |name: &str| {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
+        (1..=100).contains(&name.len()) && name.bytes().all(plain)
+    };
+    if extras.keys().any(|name| !fits(name)) {
+        let detail = "The name of an extra has 1 to 100 letters, digits, dots, hyphens or underscores.";
+        return Err(Problem::invalid("extras", detail));
+    }
+    Ok(extras.into_iter().collect())
 }
 
 fn tokens(
@@ -213,8 +229,7 @@ fn tokens(
 }
 
 fn relative(secs: u64) -> TimeDelta {
-    let secs = Duration::from_secs(secs).min(Duration::from_hours(24 * 366));
-    TimeDelta::from_std(secs).unwrap_or_default()
+    TimeDelta::from_std(Duration::from_secs(secs)).unwrap_or(LONGEST_LIFE).min(LONGEST_LIFE)
 }
 
 fn split(scope: &str, facts: &OAuth2) -> Vec<String> {
@@ -237,13 +252,21 @@ pub async fn import_line(app: &Arc<App>, org: &OrgId, line: &str) -> Result<Conn
     create(app, org, body).await
 }
 
-/// Serde's words without the values that they quote: `invalid type: string "secret"` must not repeat the secret.
+/// Serde's words without the values that they repeat: ``invalid type: string "secret"`` and ``integer `4711` `` must not
+/// bring a secret back. Names of fields stay.
 pub(super) fn without_values(words: &str) -> String {
-    let mut out = String::new();
-    let mut quoted = false;
-    for part in words.split('"') {
-        out.push_str(if quoted { "\"...\"" } else { part });
-        quoted = !quoted;
+    // Between the first quote and the last: a value may hold quotes of its own.
+    let mut out = match (words.find('"'), words.rfind('"')) {
+        (Some(first), Some(last)) if first < last => format!("{}\"...\"{}", &words[..first], &words[last + 1..]),
+        (Some(first), _) => format!("{}\"...\"", &words[..first]),
+        _ => words.to_owned(),
+    };
+    for kind in ["integer `", "floating point `", "boolean `", "character `"] {
+        if let Some((before, rest)) = out.split_once(kind)
+            && let Some((_, after)) = rest.split_once('`')
+        {
+            out = format!("{before}{kind}...`{after}");
+        }
     }
     out
 }
@@ -258,7 +281,17 @@ mod tests {
             without_values("invalid type: string \"s3cret\", expected u64 at line 1"),
             "invalid type: string \"...\", expected u64 at line 1"
         );
+        assert_eq!(
+            without_values("invalid type: integer `4711`, expected a"),
+            "invalid type: integer `...`, expected a"
+        );
         assert_eq!(without_values("unknown field `token`, expected `name`"), "unknown field `token`, expected `name`");
+        let nested = "invalid type: string \"{\\\"access_token\\\":\\\"s3cret\\\"}\", expected struct";
+        assert_eq!(without_values(nested), "invalid type: string \"...\", expected struct");
         assert_eq!(without_values("cut off \"s3cr"), "cut off \"...\"");
+        assert_eq!(
+            without_values("invalid type: string \"a\\\"s3cret\\\\\", expected u64"),
+            "invalid type: string \"...\", expected u64"
+        );
     }
 }

@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use axum::{
     Json,
-    body::Bytes,
-    extract::{Path, State},
+    extract::State,
     http::StatusCode,
     response::{IntoResponse, Response},
 };
@@ -13,7 +12,7 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{Body, caller::Caller, import};
+use super::{Body, OptionalBody, Path, caller::Caller, import};
 use crate::{app::App, connect, problem::Problem};
 
 /// Whom to connect.
@@ -74,10 +73,9 @@ pub(super) async fn reconnect(
     State(app): State<Arc<App>>,
     caller: Caller,
     Path(id): Path<String>,
-    body: Bytes,
+    OptionalBody(body): OptionalBody<ReconnectBody>,
 ) -> Result<Json<LinkBody>, Problem> {
     caller.needs("connectors:write")?;
-    let body: ReconnectBody = if body.is_empty() { ReconnectBody::default() } else { super::parse(&body)? };
     let return_url = connect::checked_return_url(&app, body.return_url.as_deref())?;
     let known = caller.connector(&app, &id).await?.snapshot;
     let link = connect::make_link(&app, &known, return_url).await?;

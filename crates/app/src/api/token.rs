@@ -4,7 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use axum::{
     Json,
-    extract::{Path, State},
+    extract::{Request, State},
+    http::StatusCode,
+    middleware::Next,
+    response::{IntoResponse, Response},
 };
 use chrono::{DateTime, Utc};
 use holdfast_core::{AuthError, Fingerprint, Need, Secret, Snapshot, ports::Trigger};
@@ -12,8 +15,12 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::{Body, Query, caller::Caller};
-use crate::{app::App, connect, problem::Problem};
+use super::{Body, Path, Query, caller::Caller};
+use crate::{
+    app::App,
+    connect,
+    problem::{Code, Problem},
+};
 
 /// A day: no provider's access token is asked to live longer.
 const MOST_MIN_TTL_SECS: u64 = 86_400;
@@ -45,6 +52,27 @@ pub(super) struct TokenQuery {
 pub(super) struct RejectedBody {
     #[schema(value_type = String)]
     access_token: SecretString,
+}
+
+/// Around both: whatever the database does, the caller gets an answer within the bound (and a second for what surrounds
+/// the engine's own), and it is the one that the contract names for trouble of ours.
+pub(super) async fn in_time(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    let bound = app.config.refresh.wait_bound + Duration::from_secs(1);
+    let ours = |detail: &str| {
+        Problem::new(StatusCode::SERVICE_UNAVAILABLE, "refresh_unavailable", detail).retry_after(Duration::from_secs(2))
+    };
+    tokio::select! {
+        biased;
+        response = next.run(request) => match response.extensions().get::<Code>() {
+            Some(Code("storage_unavailable")) => {
+                ours("Holdfast cannot reach its database at the moment. Nobody has to reconnect.").into_response()
+            }
+            _ => response,
+        },
+        () = app.seams.clock.sleep(bound) => {
+            ours("Holdfast's database does not answer. Nobody has to reconnect.").into_response()
+        }
+    }
 }
 
 /// An always-fresh access token.

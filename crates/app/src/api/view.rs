@@ -3,6 +3,7 @@
 use chrono::{DateTime, Utc};
 use holdfast_core::{Fingerprint, Providers, Secret, refresh::TestReport};
 use holdfast_store::{ConnectorView, TimelineItem};
+use secrecy::ExposeSecret;
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -71,6 +72,7 @@ impl From<&ConnectorView> for ConnectorBody {
         let snapshot = &view.snapshot;
         let credential = &snapshot.credential;
         let tokens = credential.secret.tokens();
+        let bearer = credential.secret.bearer().filter(|secret| !secret.expose_secret().is_empty());
         let kind = match &credential.secret {
             Secret::Absent => "none",
             Secret::Tokens(_) => "oauth2",
@@ -103,7 +105,7 @@ impl From<&ConnectorView> for ConnectorBody {
                 refresh_expires_at: tokens.and_then(|tokens| tokens.refresh_expires_at),
                 rotated_at: credential.rotated_at,
                 due_at: credential.due_at,
-                fingerprint: credential.secret.bearer().map(|secret| Fingerprint::of(secret).to_string()),
+                fingerprint: bearer.map(|secret| Fingerprint::of(secret).to_string()),
             },
             identity: view.identity.clone(),
             webhook: None,

@@ -50,7 +50,8 @@ impl Command {
     /// What is logged where the operator has said nothing: of a command that comes and goes, only what went wrong.
     pub fn usual_log_filter(&self) -> &'static str {
         match self {
-            Self::Serve(_) | Self::Demo(_) => "info",
+            // The migrator and PostgreSQL's notices tell at each start that there is nothing to do.
+            Self::Serve(_) | Self::Demo(_) => "info,sea_orm_migration=warn,sqlx=warn",
             _ => "warn",
         }
     }

@@ -83,7 +83,11 @@ async fn import(config: Config, org: Option<String>, file: &Path, output: Output
     let mut admin = Admin::reach(config).await?;
     let (mut imported, mut there, mut failed) = (0, 0, 0);
     for (number, line) in (1..).zip(lines.lines()) {
-        let line = line.with_context(|| format!("cannot read line {number}"))?;
+        let mut line = line.with_context(|| format!("cannot read line {number}"))?;
+        // Editors on Windows put a mark before the first line.
+        if number == 1 && line.starts_with('\u{feff}') {
+            line.drain(..'\u{feff}'.len_utf8());
+        }
         if line.trim().is_empty() {
             continue;
         }

@@ -104,8 +104,13 @@ fn account_field(about: &About, refused: Option<(&str, &str)>) -> String {
         escape(about.account_label),
         escape(typed),
         escape(about.account_example),
-        escape(about.account_rule),
+        escape(&capitalised(about.account_rule)),
     )
+}
+
+fn capitalised(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
 }
 
 /// The sources that a form may lead to while the account is open: the host of the example, or any one beside it.

@@ -154,12 +154,12 @@ fn seconds(value: &Value) -> Option<Duration> {
 fn scopes(facts: &OAuth2, scope: &Value) -> Option<Vec<String>> {
     match scope {
         Value::String(text) => Some(
-            text.split(|c: char| c == facts.scope_separator || c.is_whitespace())
+            text.split(|c: char| c == facts.scope_separator || c.is_whitespace() || c.is_control())
                 .filter(|scope| !scope.is_empty())
                 .map(str::to_owned)
                 .collect(),
         ),
-        Value::Array(list) => Some(list.iter().filter_map(Value::as_str).map(str::to_owned).collect()),
+        Value::Array(list) => Some(list.iter().filter_map(Value::as_str).map(|scope| plain(scope, 200)).collect()),
         _ => None,
     }
 }

@@ -66,8 +66,7 @@ impl Engine {
             return false;
         };
         match self.ports.http.send(request).await {
-            // A token that is unknown by now is as good as revoked.
-            Ok(response) if response.status.is_success() || response.status.as_u16() == 401 => true,
+            Ok(response) if response.status.is_success() => true,
             Ok(response) => {
                 warn!(status = response.status.as_u16(), "the provider did not revoke a token");
                 false

@@ -85,7 +85,8 @@ pub fn still_serves(snapshot: &Snapshot, need: &Need, now: DateTime<Utc>) -> boo
         }
 }
 
-fn failed(snapshot: &Snapshot) -> AuthError {
+/// What callers of a failed connector hear.
+pub fn failed(snapshot: &Snapshot) -> AuthError {
     AuthError::AuthFailed {
         reason: snapshot.health_reason.unwrap_or(Reason::RefreshRefused),
         detail: snapshot.health_detail.clone(),

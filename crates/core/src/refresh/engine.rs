@@ -15,6 +15,7 @@ use super::{
     cache::Cache,
     decide::{self, Look},
     flight::Flight,
+    timing,
 };
 use crate::{
     credential::{Snapshot, Trouble, Version},
@@ -39,6 +40,10 @@ pub struct Ports {
     pub meter: Arc<dyn Meter>,
 }
 
+/// How long an alert holds.
+const ALERT_AGAIN: Duration = Duration::from_hours(1);
+/// A scheduled refresh that brought nothing and left no back-off of its own rests for this long.
+const IDLE_REST: Duration = Duration::from_mins(1);
 /// How many flights a caller waits for: its own need may differ from the one that a flight was started for.
 const ROUNDS: u32 = 3;
 
@@ -51,6 +56,8 @@ pub struct Engine {
     pub(super) holder: String,
     cache: Cache,
     flights: Mutex<HashMap<CredentialId, watch::Receiver<Option<FlightResult>>>>,
+    /// When the operator was told last that a provider refuses our OAuth app.
+    alerts: Mutex<HashMap<&'static str, Duration>>,
     /// Versions that were minted because their predecessor was rejected, and when by the uptime.
     minted_for_rejection: Mutex<HashMap<CredentialId, (Version, Duration)>>,
     pub(super) tasks: TaskTracker,
@@ -68,6 +75,7 @@ impl Engine {
             holder,
             cache: Cache::default(),
             flights: Mutex::default(),
+            alerts: Mutex::default(),
             minted_for_rejection: Mutex::default(),
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
@@ -115,6 +123,8 @@ impl Engine {
                 Look::Refresh | Look::Prove(_) => {}
             }
             match landed(self.join(&snapshot, need, trigger)).await {
+                // Another connector on the same credential has flown: its snapshot is not ours.
+                Ok(flown) if flown.connector != *connector && round < ROUNDS => self.forget(connector),
                 Ok(snapshot) if self.look(&snapshot, need) == Look::Serve => return Ok(snapshot),
                 // A flight of our own has brought what there is to be had: tokens that live for a moment only.
                 Ok(snapshot) if round > 1 && decide::still_serves(&snapshot, need, self.now()) => return Ok(snapshot),
@@ -188,16 +198,31 @@ impl Engine {
         self.cache.changed(connector);
     }
 
-    /// Refreshes what is due, at most `limit` connectors at once. Answers how many there were.
+    /// Refreshes what is due, at most `limit` connectors at once. Answers how many were refreshed.
+    ///
+    /// What brought nothing rests for a while, so that a connector whose refresh cannot even begin (no OAuth app, an
+    /// unreadable credential) keeps no other one waiting.
     pub async fn refresh_due(self: &Arc<Self>, limit: u64) -> Result<usize, StoreError> {
         let due = self.ports.store.due(self.ports.clock.now(), limit).await?;
-        let count = due.len();
         let refreshes = due.into_iter().map(|connector| async move {
             // The flight's owner has logged and journalled what went wrong.
-            let _outcome = self.fresh(&connector, &Need::Ahead, Trigger::Schedule).await;
+            let served = self.fresh(&connector, &Need::Ahead, Trigger::Schedule).await;
+            let now = self.now();
+            let trouble = match &served {
+                Ok(snapshot) if snapshot.credential.due_at.is_none_or(|due| due > now) => return true,
+                Err(AuthError::AppRejected { .. }) => Trouble::AppBroken,
+                Err(AuthError::Unreadable) => Trouble::Ours,
+                Err(AuthError::Unavailable { class, .. }) => *class,
+                Ok(_) | Err(_) => Trouble::Transient,
+            };
+            let rested = self.ports.store.postpone(&connector, trouble, now, now + timing::delta(IDLE_REST)).await;
+            if let Err(error) = rested {
+                warn!(error = %chain(&error), "could not let connector {connector} rest");
+            }
+            false
         });
-        futures::future::join_all(refreshes).await;
-        Ok(count)
+        let refreshed = futures::future::join_all(refreshes).await;
+        Ok(refreshed.into_iter().filter(|refreshed| *refreshed).count())
     }
 
     /// Work that a drain waits for and that no caller cuts off by going away.
@@ -248,6 +273,19 @@ impl Engine {
         let mut minted = self.minted();
         minted.retain(|_, (_, at)| now.saturating_sub(*at) < self.settings.rejection_interval);
         minted.insert(snapshot.credential.id.clone(), (snapshot.credential.version, now));
+    }
+
+    /// Tells the operator, once an hour, that a provider refuses our OAuth app.
+    pub(super) fn alert_app(&self, provider: &'static str, words: &str) {
+        let now = self.ports.clock.uptime();
+        let mut alerts = self.alerts.lock().expect("no panic happens while it is held");
+        if alerts.get(provider).is_none_or(|at| now.saturating_sub(*at) >= ALERT_AGAIN) {
+            alerts.insert(provider, now);
+            error!(
+                provider,
+                "the OAuth app of {provider} is refused: {words}; no connector has failed, correct oauth_apps.{provider}"
+            );
+        }
     }
 
     /// Wakes at each change of the connector.

@@ -71,12 +71,36 @@ impl Engine {
         let identity = api.identity().await;
         let latency = self.ports.clock.uptime().saturating_sub(started);
         if identity.is_ok() && snapshot.health == Health::AuthFailed {
-            let version = snapshot.credential.version;
-            let healed = self.ports.store.heal(&snapshot.connector, version, Event::TestPassed, self.now()).await;
-            healed.map_err(|error| super::engine::ours(&error))?;
-            self.forget(&snapshot.connector);
+            self.mark_healed(snapshot, Event::TestPassed).await;
         }
         Ok((identity, latency, api.rate_room()))
+    }
+
+    /// The provider's word on the snapshot's credential as it is.
+    pub(super) async fn test_call(self: &Arc<Self>, snapshot: &Snapshot) -> Result<(), Error> {
+        match ApiClient::fixed(self, snapshot) {
+            Some(api) => api.identity().await.map(|_| ()),
+            None => Ok(()),
+        }
+    }
+
+    /// Heals a connector in `auth_failed` if the test call passes with this snapshot's credential. False: the test call
+    /// said nothing, and may say something later.
+    pub(super) async fn heal(self: &Arc<Self>, snapshot: &Snapshot, event: Event) -> bool {
+        match self.test_call(snapshot).await {
+            Ok(()) => {
+                self.mark_healed(snapshot, event).await;
+                true
+            }
+            Err(error) => error.kind == ErrorKind::AuthFailed,
+        }
+    }
+
+    async fn mark_healed(&self, snapshot: &Snapshot, event: Event) {
+        let (store, version) = (&self.ports.store, snapshot.credential.version);
+        let at = self.now();
+        self.insist("heal a connector", || store.heal(&snapshot.connector, version, event, at)).await;
+        self.forget(&snapshot.connector);
     }
 
     fn failure(&self, snapshot: &Snapshot, kind: ErrorKind, error: AuthError) -> Error {

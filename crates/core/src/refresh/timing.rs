@@ -56,7 +56,7 @@ pub fn pause(
     match (trouble, told, left) {
         (_, Some(told), _) => told.max(least),
         (Trouble::Ambiguous, None, Some(left)) if !left.is_zero() => {
-            (left / 2).clamp(least, settings.backoff_cap).mul_f64(0.75 + unit / 4.0)
+            (left / 2).min(settings.backoff_cap).mul_f64(0.75 + unit / 4.0).max(least)
         }
         _ => {
             let step = settings.backoff_base.saturating_mul(2_u32.saturating_pow(failures.min(16)));

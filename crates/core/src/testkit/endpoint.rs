@@ -124,6 +124,11 @@ impl Endpoint {
         self.state().api_script.extend(scripts);
     }
 
+    /// API calls meet the usual again.
+    pub fn clear_api_script(&self) {
+        self.state().api_script.clear();
+    }
+
     /// The person took the grant back.
     pub fn revoke(&self) {
         let mut state = self.state();

@@ -12,7 +12,7 @@ use secrecy::SecretString;
 use tokio::sync::{Notify, broadcast};
 
 use crate::{
-    credential::{Backoff, Credential, Degraded, Secret, Snapshot, TokenSet, Version},
+    credential::{Backoff, Credential, Degraded, Secret, Snapshot, TokenSet, Trouble, Version},
     health::{Effect, Event, Health},
     id::{ConnectorId, CredentialId, ExchangeId, OrgId},
     ports::{
@@ -416,6 +416,26 @@ impl CredentialStore for Replica {
         };
         self.shared.signal(connector);
         Ok(if healed { Changed::Yes } else { Changed::No })
+    }
+
+    async fn postpone(
+        &self,
+        connector: &ConnectorId,
+        trouble: Trouble,
+        now: DateTime<Utc>,
+        until: DateTime<Utc>,
+    ) -> Result<(), StoreError> {
+        if let Some(row) = self.shared.state().connectors.get_mut(connector) {
+            let credential = &mut row.credential;
+            if credential.due_at.is_some_and(|due| due <= now) && credential.backoff.retry_at.is_none_or(|at| at <= now)
+            {
+                credential.backoff.retry_at = Some(until);
+                let since = credential.degraded.filter(|mark| mark.class == trouble).map_or(now, |mark| mark.since);
+                credential.degraded = Some(Degraded { class: trouble, since });
+            }
+        }
+        self.shared.signal(connector);
+        Ok(())
     }
 
     async fn due(&self, now: DateTime<Utc>, limit: u64) -> Result<Vec<ConnectorId>, StoreError> {

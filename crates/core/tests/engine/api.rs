@@ -215,6 +215,12 @@ async fn a_rate_limit_is_waited_for_as_told_and_no_longer_than_the_bound() {
     assert_eq!((rig.clock.uptime() - before).as_secs(), 3);
     assert_eq!(api.rate_room().map(|room| (room.limit, room.remaining)), Some((700, 0)));
 
+    rig.endpoint.script_api(vec![busy(0); 100]);
+    let error = api.get("me").operation("me").send().await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Busy);
+    assert!(rig.endpoint.calls().len() < 30, "a provider that says `at once` is not stormed");
+    rig.endpoint.clear_api_script();
+
     rig.endpoint.script_api([busy(300)]);
     let error = api.get("me").operation("me").send().await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Busy);
@@ -307,6 +313,8 @@ async fn a_test_of_a_revoked_connector_says_so_and_fails_it_once() {
         let report = engine.test(&connector).await.unwrap();
         assert_eq!(report.identity.unwrap_err().kind, ErrorKind::AuthFailed);
         assert_eq!(report.snapshot.health, Health::AuthFailed);
+        // Also once the access token is over, when a test has to exchange first.
+        rig.pass(HOUR * 2).await;
     }
 
     let mails =

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use holdfast_core::{
-    AuthError, Health, Need, Version,
+    AuthError, Health, Need, Secret, Version,
     credential::{Fingerprint, Reason, Trouble},
     health::Effect,
     ports::{Acquired, Clock, LeaseStore, Trigger},
@@ -471,6 +471,24 @@ async fn the_scheduler_refreshes_what_is_due_once_and_ahead_of_expiry() {
     assert_eq!(rig.spent(), ["RT1"]);
     assert_eq!(ask_token(&one, &connector).await, "AT2");
     assert_eq!(one.refresh_due(10).await.unwrap(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn connectors_whose_refresh_cannot_begin_keep_no_other_one_waiting() {
+    let rig = Rig::new();
+    let engine = rig.replica("a").0;
+    for n in 0..10 {
+        let broken = rig.expired_connector(&format!("broken{n}"));
+        rig.store.change(&broken, |row| row.credential.secret = Secret::Unreadable);
+    }
+    rig.pass(Duration::from_secs(1)).await;
+    let fine = rig.expired_connector("fine");
+
+    assert_eq!(engine.refresh_due(10).await.unwrap(), 0);
+    assert_eq!(engine.refresh_due(10).await.unwrap(), 1);
+
+    assert_eq!(rig.store.row(&fine).credential.version, Version(2));
+    assert_eq!(rig.store.row(&"broken3".into()).credential.degraded.unwrap().class, Trouble::Ours);
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,7 +6,6 @@ use tracing::{error, info, warn};
 
 use super::{Flight, Held};
 use crate::{
-    api_client::ApiClient,
     credential::{Reason, Snapshot, TokenSet, Trouble},
     error::ErrorKind,
     exchange::{self, Grant, Outcome, Refusal, TokenAnswer},
@@ -39,6 +38,9 @@ pub(super) enum Blocked {
     Over(FlightResult),
 }
 
+/// How often a test call that said nothing is repeated: after 5, 10, 20, ... seconds, ten minutes in all.
+const HEAL_TRIES: u32 = 7;
+
 impl Flight {
     pub(super) async fn exchange(&self, held: &mut Held) -> Result<Arc<Snapshot>, Blocked> {
         let mut snapshot = self.reread().await?;
@@ -63,7 +65,7 @@ impl Flight {
             };
             let timeout = decide::send_timeout(terms.facts.reuse_grace, sends == 0, &self.engine.settings);
             if !self.hold(held, &exchange, timeout).await {
-                let close = self.closing(OutcomeKind::NotSent, None, sends, started, None);
+                let close = self.closing(OutcomeKind::NotSent, None, sends, started, self.lost(&snapshot, &so_far));
                 self.close(&exchange, close).await;
                 return Err(over(AuthError::Unavailable {
                     class: Trouble::Ours,
@@ -96,7 +98,8 @@ impl Flight {
                     match self.reread().await {
                         Ok(again) if still_there(&again, &exchange) => snapshot = again,
                         moved => {
-                            let close = self.closing(OutcomeKind::Superseded, None, sends, started, None);
+                            let kind = if moved.is_ok() { OutcomeKind::Superseded } else { OutcomeKind::Internal };
+                            let close = self.closing(kind, None, sends, started, self.lost(&snapshot, &so_far));
                             self.close(&exchange, close).await;
                             moved?;
                             return Err(Blocked::Over(self.compare().await.unwrap_or_else(|| Err(moved_on()))));
@@ -290,18 +293,20 @@ impl Flight {
         }
     }
 
-    /// A success that was stored after a refusal heals the connector once the provider's test call has passed with it.
+    /// A success that was stored after a refusal heals the connector once the provider's test call has passed with it. A
+    /// test call that says nothing is repeated beside the flight: the provider has taken the grant, nobody should have
+    /// to give it again.
     async fn heal(&self, snapshot: &Snapshot) -> Result<Arc<Snapshot>, FlightResult> {
-        if let Ok(()) = self.test_call(snapshot).await {
-            let ports = &self.engine.ports;
-            let healed = ports
-                .store
-                .heal(&self.connector, snapshot.credential.version, Event::LateSuccess, ports.clock.now())
-                .await;
-            if let Err(error) = healed {
-                return Err(Err(ours(&error)));
-            }
-            self.engine.forget(&self.connector);
+        if !self.engine.heal(snapshot, Event::LateSuccess).await {
+            let (engine, snapshot) = (Arc::clone(&self.engine), snapshot.clone());
+            tokio::spawn(async move {
+                for round in 0..HEAL_TRIES {
+                    engine.ports.clock.sleep(Duration::from_secs(5 << round)).await;
+                    if engine.heal(&snapshot, Event::LateSuccess).await {
+                        return;
+                    }
+                }
+            });
         }
         match self.compare().await {
             Some(Ok(snapshot)) => Ok(snapshot),
@@ -313,7 +318,11 @@ impl Flight {
     /// Asks the provider's test call about a token that a caller says is rejected. `Ok`: it is refused there too, and an
     /// exchange may help.
     async fn prove(&self, snapshot: &Snapshot, reason: Reason) -> Result<(), Blocked> {
-        match self.test_call(snapshot).await {
+        match self.engine.test_call(snapshot).await {
+            Ok(()) if reason == Reason::NotRefreshable => Err(over(unproven(
+                "the token's time is over, nothing can renew it, and yet the provider still takes it: reconnect soon"
+                    .to_owned(),
+            ))),
             Ok(()) => Err(over(AuthError::StillGood)),
             Err(error) if error.kind == ErrorKind::AuthFailed => {
                 if snapshot.credential.secret.tokens().is_some_and(|tokens| tokens.refresh_token.is_some()) {
@@ -327,7 +336,7 @@ impl Flight {
 
     /// A token that was just issued in place of two that were refused: the provider's test call has the last word.
     async fn prove_new(&self, snapshot: &Snapshot) -> Result<(), Blocked> {
-        match self.test_call(snapshot).await {
+        match self.engine.test_call(snapshot).await {
             Err(error) if error.kind == ErrorKind::AuthFailed => {
                 Err(Blocked::Over(self.refused(snapshot, Reason::AccessRefused, error.message).await))
             }
@@ -340,13 +349,6 @@ impl Flight {
         let failure = Failure { version: snapshot.credential.version, reason, detail: Some(words), at };
         let declared = self.engine.ports.store.fail(&self.credential, &failure, None).await;
         self.declared(&failure, declared).await
-    }
-
-    async fn test_call(&self, snapshot: &Snapshot) -> crate::error::Result<()> {
-        let Some(api) = ApiClient::fixed(&self.engine, snapshot) else {
-            return Ok(());
-        };
-        api.identity().await.map(|_| ())
     }
 
     /// Declares the verdict and closes the row. If the database is in trouble, goes on trying beside the flight: else the
@@ -380,6 +382,11 @@ impl Flight {
             Err(error) => return Err(ours(&error)),
         }
         self.engine.forget(&self.connector);
+        let snapshot = self.engine.known(&self.connector).await?;
+        // Test looks behind a failure mark; here it is the answer.
+        if snapshot.health == Health::AuthFailed {
+            return Err(decide::failed(&snapshot));
+        }
         self.compare().await.unwrap_or_else(|| Err(moved_on()))
     }
 
@@ -406,12 +413,26 @@ impl Flight {
         );
         let detail = words.clone().unwrap_or_else(|| "no answer".to_owned());
         let class = marks.trouble;
+        if class == Trouble::AppBroken {
+            self.engine.alert_app(terms.provider.about().id, &detail);
+        }
         let close = self.closing(kind, words, sends, started, Some(marks));
         self.close(exchange, close).await;
         over(if class == Trouble::AppBroken {
             AuthError::AppRejected { detail, retry_after }
         } else {
             AuthError::Unavailable { class, detail, retry_after }
+        })
+    }
+
+    /// Marks for a row that closes without an outcome of its own, if an answer was lost on the way.
+    fn lost(&self, snapshot: &Snapshot, so_far: &SoFar) -> Option<Marks> {
+        let failures = snapshot.credential.backoff.failures.saturating_add(1);
+        so_far.answer_lost.then(|| Marks {
+            trouble: Trouble::Ambiguous,
+            retry_at: self.engine.now() + timing::delta(self.engine.settings.backoff_base),
+            failures,
+            answer_lost: true,
         })
     }
 

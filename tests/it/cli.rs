@@ -1,0 +1,363 @@
+//! The command line, as processes: what it prints where, how it ends, and what it says when something is wrong.
+
+use std::{sync::Arc, time::Duration};
+
+use holdfast_sandbox::Sandbox;
+use holdfast_tests::{
+    browser::http,
+    command::{Ended, Installation},
+    database::Database,
+    on_both,
+    service::{import_body, sandbox},
+    wait::until,
+};
+use serde_json::{Value, json};
+
+on_both! {
+    a_day_of_an_operator,
+    a_revoked_key_stops_at_once_while_serving,
+    a_wrong_master_key_stops_the_start,
+    doctor_says_what_is_wrong_and_what_to_do,
+    the_schema_is_migrated_by_hand_too,
+    a_stopped_service_has_ended_well,
+}
+
+struct Place {
+    here: Installation,
+    sandbox: Arc<Sandbox>,
+    db: Arc<Database>,
+}
+
+async fn place(db: &Arc<Database>) -> Place {
+    let sandbox = sandbox().await;
+    Place { here: Installation::new(db, &sandbox), sandbox, db: Arc::clone(db) }
+}
+
+impl Place {
+    async fn run(&self, line: &str) -> Ended {
+        self.here.run(&line.split(' ').collect::<Vec<_>>()).await
+    }
+
+    async fn org(&self) {
+        let _made = self.run("user create --org Acme --email ada@example.com").await.done();
+    }
+
+    async fn key(&self) -> String {
+        let scopes = "connectors:read connectors:write tokens:read";
+        self.run(&format!("key create --org Acme --name ci --scope {scopes}")).await.done().out.trim().to_owned()
+    }
+
+    async fn import(&self, account: &str) -> String {
+        let line = import_body(&self.sandbox.create_helpdesk(account).unwrap()).to_string();
+        let ended = self.here.run_with(&["connector", "import", "--json"], &line).await.done();
+        ended.json()["detail"].as_str().unwrap().to_owned()
+    }
+}
+
+async fn status(base: &str, path: &str, key: &str) -> u16 {
+    http().get(format!("{base}{path}")).bearer_auth(key).send().await.unwrap().status().as_u16()
+}
+
+async fn a_day_of_an_operator(db: Arc<Database>) {
+    let place = place(&db).await;
+    let user = ["user", "create", "--org", "Acme", "--email", "Ada@Example.com", "--operator", "--password-stdin"];
+
+    let short = place.here.run_with(&user, "short\n").await;
+    assert_eq!(short.one_line(1), "holdfast: a password has at least 8 characters");
+    let no_org = place.run("key create --org Acme --name ci --scope tokens:read").await;
+    assert!(no_org.one_line(1).contains("there is no organisation \"Acme\"; `holdfast user create"), "{no_org:?}");
+    let made = place.here.run_with(&user, "correct horse battery staple\n").await.done();
+    assert!(made.out.starts_with("created user user_"), "{made:?}");
+    let twice = place.here.run_with(&user, "correct horse battery staple\n").await;
+    assert!(twice.one_line(1).contains("has a person with this address already"), "{twice:?}");
+    let no_address = place.run("user create --org Acme --email ada").await;
+    assert!(no_address.one_line(1).contains("is not an e-mail address"), "{no_address:?}");
+
+    let key = place.run("key create --org Acme --name ci --scope connectors:read tokens:read").await.done();
+    assert!(key.out.starts_with("hf_") && key.out.trim().len() == 46 && key.out.lines().count() == 1, "{key:?}");
+    assert_eq!(key.err, "");
+    let as_json = place.run("key create --org Acme --name two --scope tokens:read --json").await.done().json();
+    assert!(as_json["key"].as_str().unwrap().starts_with("hf_") && as_json["id"].is_string(), "{as_json}");
+    let unknown = place.run("key create --org Acme --name x --scope everything").await;
+    assert!(
+        unknown.one_line(1).contains("there is no scope \"everything\"; there are: connectors:read"),
+        "{unknown:?}"
+    );
+    let list = place.run("key list").await.done();
+    assert!(list.out.starts_with("ID") && list.out.contains("connectors:read,tokens:read"), "{list:?}");
+    let keys = place.run("key list --org Acme --json").await.done().json();
+    assert_eq!(keys.as_array().unwrap().len(), 2);
+    assert!(keys[0].get("key").is_none() && keys[0].get("hash").is_none(), "{keys}");
+    assert!(place.run("key revoke key_unknown").await.one_line(1).contains("`holdfast key list` shows them"));
+
+    assert_eq!(place.run("connector list").await.done().out, "none\n");
+    assert_eq!(place.run("connector list --json").await.done().json(), json!([]));
+    let id = place.import("acme").await;
+    let list = place.run("connector list").await.done();
+    assert!(list.out.contains(&id) && list.out.contains("connected") && list.out.contains("HEALTH"), "{list:?}");
+    let shown = place.run(&format!("connector show {id} --json")).await.done().json();
+    assert_eq!((&shown["id"], &shown["health"]), (&json!(id), &json!("connected")));
+    let tested = place.run(&format!("connector test {id}")).await.done();
+    assert!(tested.out.starts_with("works: acme.zendesk.com as Ada"), "{tested:?}");
+    place.sandbox.helpdesk("acme").unwrap().revoke(None);
+    let tested = place.run(&format!("connector test {id}")).await;
+    assert_eq!(tested.code, Some(1), "{tested:?}");
+    assert!(tested.out.starts_with("does not work: ") && tested.out.contains("(health: auth_failed)"), "{tested:?}");
+    let tested = place.run(&format!("connector test {id} --json")).await;
+    assert_eq!((tested.code, &tested.json()["ok"]), (Some(1), &json!(false)));
+    for command in ["show", "test"] {
+        let unknown = place.run(&format!("connector {command} con_unknown")).await;
+        assert!(unknown.one_line(1).contains("`holdfast connector list` shows them"), "{unknown:?}");
+    }
+    let said = String::from_utf8(place.here.said()).unwrap();
+    assert!(!said.contains("correct horse battery staple"));
+}
+
+async fn a_revoked_key_stops_at_once_while_serving(db: Arc<Database>) {
+    let place = place(&db).await;
+    place.org().await;
+    let server = place.here.serve().await;
+    let (key, other) = (place.key().await, place.key().await);
+    let keys = place.run("key list --json").await.done().json();
+    assert_eq!(status(&server.base, "/api/v1/connectors", &key).await, 200);
+    assert_eq!(status(&server.base, "/api/v1/connectors", &other).await, 200);
+
+    let revoked = place.run(&format!("key revoke {}", keys[0]["id"].as_str().unwrap())).await.done();
+
+    assert!(revoked.out.starts_with("revoked key_"), "{revoked:?}");
+    let now = async || {
+        (
+            status(&server.base, "/api/v1/connectors", &key).await,
+            status(&server.base, "/api/v1/connectors", &other).await,
+        )
+    };
+    if db.is_sqlite() {
+        assert_eq!(now().await, (401, 200), "the command asked the server itself");
+    }
+    // On PostgreSQL another process did it, and the server is told.
+    until("the key is refused", now, |seen| *seen == (401, 200)).await;
+    let list = place.run("key list --json").await.done().json();
+    assert!(list[0]["revoked_at"].is_string() && list[1]["revoked_at"].is_null(), "{list}");
+    let (status, log) = server.terminate().await;
+    assert_eq!(status.code(), Some(0), "{log}");
+}
+
+async fn a_wrong_master_key_stops_the_start(db: Arc<Database>) {
+    let place = place(&db).await;
+    place.org().await;
+    let id = place.import("acme").await;
+    let another = place.run("master-key new").await.done();
+    assert!(
+        another.out.starts_with("hfmk_") && another.out.lines().count() == 1 && another.err.is_empty(),
+        "{another:?}"
+    );
+    place.here.write("master.key", &another.out);
+
+    for command in ["serve", "connector list"] {
+        let refused = place.run(command).await;
+        let line = refused.one_line(1);
+        assert!(line.contains("master key"), "{command}: {line}");
+    }
+    for (junk, what) in [("hfmk_short", "32 bytes in base64"), ("", "master_key")] {
+        place.here.write("master.key", junk);
+        let refused = place.run("serve").await;
+        assert!(refused.one_line(1).contains(what), "{refused:?}");
+    }
+    let right = secrecy::ExposeSecret::expose_secret(&place.db.master_key).to_owned();
+    place.here.write("master.key", &format!("{right}\n"));
+    let shown = place.run(&format!("connector show {id} --json")).await.done().json();
+    assert_eq!(shown["credential"]["kind"], "oauth2", "nothing was spoiled");
+}
+
+async fn doctor_says_what_is_wrong_and_what_to_do(db: Arc<Database>) {
+    let place = place(&db).await;
+    place.org().await;
+    let findings = |ended: &Ended| -> Vec<(String, bool)> {
+        let all = ended.json();
+        let all = all.as_array().unwrap().iter();
+        all.map(|one| (one["check"].as_str().unwrap().to_owned(), one["ok"].as_bool().unwrap())).collect()
+    };
+
+    let well = place.run("doctor --json").await.done();
+    let names: Vec<_> = findings(&well).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["configuration", "database", "schema", "master key", "clock", "OAuth app", "public URL"]);
+    assert!(findings(&well).iter().all(|(_, ok)| *ok), "{well:?}");
+    let words = place.run("doctor").await.done();
+    assert!(words.out.lines().all(|line| line.starts_with("ok    ")), "{words:?}");
+
+    for (name, value, check, remedy) in [
+        ("HOLDFAST_MASTER_KEY_FILE", "missing.key", "configuration", "correct that key"),
+        ("HOLDFAST_LISTEN", "nowhere", "configuration", "correct that key"),
+        ("HOLDFAST_DATABASE__URL", "postgres://nobody@127.0.0.1:1/none", "database", "check database.url"),
+    ] {
+        let ill = place.here.with(name, value);
+        let ended = ill.run(&["doctor", "--json"]).await;
+        assert_eq!(ended.code, Some(1), "{name}: {ended:?}");
+        assert!(findings(&ended).contains(&(check.to_owned(), false)), "{name}: {ended:?}");
+        let words = ill.run(&["doctor"]).await;
+        assert_eq!(words.code, Some(1), "{words:?}");
+        assert!(words.out.contains("WRONG") && words.out.contains(&format!("\n      -> {remedy}")), "{words:?}");
+    }
+    let another = place.run("master-key new").await.done();
+    place.here.write("master.key", &another.out);
+    let ended = place.run("doctor --json").await;
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(findings(&ended).contains(&("master key".to_owned(), false)), "{ended:?}");
+}
+
+async fn the_schema_is_migrated_by_hand_too(db: Arc<Database>) {
+    let place = place(&db).await;
+
+    let before = place.run("migrate status").await.done();
+    assert!(before.out.lines().all(|line| line.contains("pending")), "{before:?}");
+    let refused = place.run("serve --no-migrate").await;
+    assert!(refused.one_line(1).len() > 20, "{refused:?}");
+    let done = place.run("migrate").await.done();
+    assert!(done.out.contains("0 of ") && !done.out.contains("pending m"), "{done:?}");
+    let again = place.run("migrate --json").await.done().json();
+    assert!(again.as_array().unwrap().iter().all(|step| step["applied"] == true), "{again}");
+    let after = place.run("migrate status --json").await.done().json();
+    assert_eq!(after, again);
+}
+
+async fn a_stopped_service_has_ended_well(db: Arc<Database>) {
+    let place = place(&db).await;
+    place.org().await;
+    let server = place.here.serve().await;
+    let key = place.key().await;
+    let id = place.import("acme").await;
+    let acme = place.sandbox.helpdesk("acme").unwrap();
+    let base = server.base.clone();
+    let token = async |end: &str, body: Option<Value>| -> Value {
+        let url = format!("{base}/api/v1/connectors/{id}/token{end}");
+        let request = match body {
+            Some(body) => http().post(url).json(&body),
+            None => http().get(url),
+        };
+        let response = request.bearer_auth(&key).send().await.unwrap();
+        assert_eq!(response.status(), 200);
+        response.json().await.unwrap()
+    };
+    let first = token("", None).await;
+    acme.trouble(|faults| faults.delay_after_ms = 700);
+
+    let rejected = json!({ "access_token": first["access_token"] });
+    let (second, (ended, log)) = tokio::join!(token("/rejected", Some(rejected)), async {
+        until("the token is rotated", async || acme.counters().rotations, |count| *count == 1).await;
+        server.terminate().await
+    });
+
+    assert_eq!(ended.code(), Some(0), "{log}");
+    assert!(log.contains("stopping: waiting for what is under way") && log.contains("stopped"), "{log}");
+    assert!(acme.accepts(second["access_token"].as_str().unwrap()), "the exchange was not cut off");
+    let shown = place.run(&format!("connector show {id} --json")).await.done().json();
+    assert_eq!(shown["credential"]["version"], 2, "{shown}");
+}
+
+/// Whatever is set wrongly is told in one line that names it.
+#[tokio::test(flavor = "multi_thread")]
+async fn wrong_settings_stop_the_start_with_one_line() {
+    let db = Arc::new(Database::sqlite());
+    let place = place(&db).await;
+
+    for (name, value, parts) in [
+        ("HOLDFAST_LISTEN", "nowhere", &["HOLDFAST_LISTEN", "listen"][..]),
+        ("HOLDFAST_COLOUR", "red", &["HOLDFAST_COLOUR", "there is no such key"]),
+        ("HOLDFAST_REFRESH__LEASE_SECS", "5", &["refresh.lease_secs", "refresh.exchange_timeout_secs"]),
+        ("HOLDFAST_REFRESH__BATCH", "many", &["HOLDFAST_REFRESH__BATCH", "refresh.batch"]),
+        ("HOLDFAST_SHUTDOWN__DRAIN_SECS", "1", &["shutdown.drain_secs", "refresh.exchange_timeout_secs"]),
+        ("HOLDFAST_DATABASE__URL", "mysql://here", &["database.url", "sqlite://FILE"]),
+        ("HOLDFAST_DATABASE__URL", "postgres://nobody:pass-w0rd@127.0.0.1:1/none", &["database"]),
+        ("HOLDFAST_DATABASE__URL", "sqlite:///nowhere/at/all.sqlite", &["database"]),
+        ("HOLDFAST_MASTER_KEY_FILE", "missing.key", &["master_key_file", "missing.key"]),
+        ("HOLDFAST_PUBLIC_URL", "https://hub.example.test", &["network.allow_private_hosts", "public_url"]),
+        ("HOLDFAST_LOG__FORMAT", "loud", &["HOLDFAST_LOG__FORMAT", "pretty"]),
+        ("HOLDFAST_PROVIDERS__ZENDESK__BASE_URL_OVERRIDE", "http://evil.example", &["base_url_override"]),
+    ] {
+        let ended = place.here.with(name, value).run(&["serve"]).await;
+        let line = ended.one_line(1);
+        for part in parts {
+            assert!(line.contains(part), "{name}={value}: {part} is not in {line}");
+        }
+        assert!(!line.contains("pass-w0rd"), "{line}");
+    }
+    place.here.write("holdfast.toml", "[refresh]\nlease = 30\n");
+    let ended = place.run("serve").await;
+    assert!(ended.one_line(1).contains("holdfast.toml: refresh.lease: there is no such key"), "{ended:?}");
+    place.here.write("holdfast.toml", "[refresh\n");
+    let ended = place.run("serve").await;
+    assert!(ended.one_line(1).contains("holdfast.toml"), "{ended:?}");
+    let ended = place.run("serve --config elsewhere.toml").await;
+    assert!(ended.one_line(1).contains("elsewhere.toml"), "{ended:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_master_key_nothing_is_served_and_nothing_is_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = Installation::empty(folder.path());
+
+    let ended = here.run(&["serve", "--listen", "127.0.0.1:0"]).await;
+
+    let line = ended.one_line(1);
+    assert!(line.contains("no master key is set") && line.contains("`holdfast master-key new`"), "{line}");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    let key = here.run(&["master-key", "new", "--json"]).await.done().json();
+    let served = here
+        .with("HOLDFAST_MASTER_KEY", key["master_key"].as_str().unwrap())
+        .with("HOLDFAST_LISTEN", "127.0.0.1:0")
+        .serve()
+        .await;
+    let (status, log) = served.terminate().await;
+    assert_eq!(status.code(), Some(0), "{log}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn wrong_use_ends_with_2_and_help_with_0() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = Installation::empty(folder.path());
+
+    for line in ["", "fly", "serve --listen nowhere", "key create --org A", "connector show", "user create --org A"] {
+        let args: Vec<_> = line.split(' ').filter(|word| !word.is_empty()).collect();
+        let ended = here.run(&args).await;
+        assert_eq!((ended.code, ended.out.as_str()), (Some(2), ""), "{line}: {ended:?}");
+        assert!(ended.err.contains("Usage: holdfast") || ended.err.contains("try '--help'"), "{line}: {ended:?}");
+    }
+    for line in ["--help", "serve --help", "connector import --help", "--version"] {
+        let ended = here.run(&line.split(' ').collect::<Vec<_>>()).await.done();
+        assert!(ended.err.is_empty() && ended.out.contains("holdfast"), "{ended:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_occupied_port_is_told_before_anything_is_opened() {
+    let db = Arc::new(Database::sqlite());
+    let place = place(&db).await;
+    let taken = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+
+    let ended = place.run(&format!("serve --listen {address}")).await;
+
+    let line = ended.one_line(1);
+    assert!(line.contains(&format!("cannot listen on {address}")) && line.contains("--listen ADDRESS:PORT"), "{line}");
+    assert!(!db.path("holdfast.sqlite").exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_server_on_the_same_file_is_refused_and_harms_nothing() {
+    let db = Arc::new(Database::sqlite());
+    let place = place(&db).await;
+    place.org().await;
+    let server = place.here.serve().await;
+    let key = place.key().await;
+
+    let second = place.run("serve").await;
+
+    assert!(second.one_line(1).contains("another process serves this database"), "{second:?}");
+    assert_eq!(status(&server.base, "/api/v1/connectors", &key).await, 200);
+    let _listed = place.run("connector list").await.done();
+    let (ended, log) = server.terminate().await;
+    assert_eq!(ended.code(), Some(0), "{log}");
+    let third = tokio::time::timeout(Duration::from_secs(20), place.here.serve()).await.unwrap();
+    let (ended, log) = third.terminate().await;
+    assert_eq!(ended.code(), Some(0), "{log}");
+}

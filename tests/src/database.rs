@@ -1,0 +1,144 @@
+//! A database of its own for each test, of either kind, and looks behind the service's back.
+
+use std::{panic::AssertUnwindSafe, path::PathBuf, str::FromStr as _, sync::Arc, time::Duration};
+
+use futures::FutureExt as _;
+use holdfast_app::seams::OsRandom;
+use holdfast_core::ports::Random as _;
+use holdfast_store::MasterKey;
+use secrecy::SecretString;
+use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection, Row as _, SqliteConnection};
+use tempfile::TempDir;
+
+/// Both databases run each test; `async fn name(db: Arc<Database>)`.
+#[macro_export]
+macro_rules! on_both {
+    ($($name:ident,)*) => {
+        mod sqlite {
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $name() {
+                let db = $crate::database::Database::sqlite();
+                super::$name(std::sync::Arc::new(db)).await;
+            })*
+        }
+        mod postgres {
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $name() {
+                $crate::database::on_postgres(super::$name).await;
+            })*
+        }
+    };
+}
+
+/// One database, empty at first.
+pub struct Database {
+    /// As the setting `database.url`.
+    pub url: String,
+    /// Seals it.
+    pub master_key: SecretString,
+    dir: TempDir,
+}
+
+impl Database {
+    /// A file in a folder of its own.
+    pub fn sqlite() -> Self {
+        let dir = tempfile::tempdir().expect("a temporary folder can be made");
+        let url = format!("sqlite://{}", dir.path().join("holdfast.sqlite").display());
+        Self { url, master_key: MasterKey::generate(&OsRandom), dir }
+    }
+
+    /// Whether it is a file.
+    pub fn is_sqlite(&self) -> bool {
+        self.url.starts_with("sqlite:")
+    }
+
+    /// A folder for what else a test keeps.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// Runs SQL.
+    pub async fn execute(&self, sql: &str) {
+        let sql = AssertSqlSafe(sql.to_owned());
+        let done = if self.is_sqlite() {
+            self.file().await.execute(sql).await.map(|_| ())
+        } else {
+            self.server().await.execute(sql).await.map(|_| ())
+        };
+        done.expect("the statement is right");
+    }
+
+    /// One number.
+    pub async fn number(&self, sql: &str) -> i64 {
+        let sql = AssertSqlSafe(sql.to_owned());
+        let found = if self.is_sqlite() {
+            sqlx::query_scalar(sql).fetch_one(&mut self.file().await).await
+        } else {
+            sqlx::query_scalar(sql).fetch_one(&mut self.server().await).await
+        };
+        found.expect("the statement answers one number")
+    }
+
+    /// Everything that is stored, as bytes: the files themselves, or each value of each column.
+    pub async fn dump(&self) -> Vec<u8> {
+        let mut all = Vec::new();
+        if self.is_sqlite() {
+            for end in ["", "-wal", "-shm"] {
+                all.extend(std::fs::read(self.path(&format!("holdfast.sqlite{end}"))).unwrap_or_default());
+            }
+            return all;
+        }
+        let mut server = self.server().await;
+        let columns = "SELECT table_name::text, column_name::text, data_type::text FROM information_schema.columns \
+                       WHERE table_schema = 'public'";
+        for column in sqlx::query(columns).fetch_all(&mut server).await.expect("the catalogue can be read") {
+            let (table, name, kind): (String, String, String) = (column.get(0), column.get(1), column.get(2));
+            let value = format!("\"{name}\"");
+            let value = if kind == "bytea" { value } else { format!("convert_to({value}::text, 'UTF8')") };
+            let sql = format!("SELECT {value} FROM \"{table}\"");
+            let rows = sqlx::query(AssertSqlSafe(sql)).fetch_all(&mut server).await.expect("a column can be read");
+            for row in rows {
+                all.extend(row.get::<Option<Vec<u8>>, _>(0).unwrap_or_default());
+                all.push(b'\n');
+            }
+        }
+        all
+    }
+
+    async fn file(&self) -> SqliteConnection {
+        let options = sqlx::sqlite::SqliteConnectOptions::from_str(&self.url).expect("the URL is right");
+        let options = options.busy_timeout(Duration::from_secs(10));
+        SqliteConnection::connect_with(&options).await.expect("the file can be opened")
+    }
+
+    async fn server(&self) -> PgConnection {
+        PgConnection::connect(&self.url).await.expect("the server can be reached")
+    }
+}
+
+/// Where the server is. The half of the suite that needs it fails without it, so that nobody takes half for the whole.
+#[expect(clippy::disallowed_methods, reason = "the one setting of this suite")]
+fn postgres_server() -> String {
+    std::env::var("HOLDFAST_TEST_POSTGRES")
+        .expect("HOLDFAST_TEST_POSTGRES is not set; run `cargo xtask test`, which starts a PostgreSQL for it")
+}
+
+/// Runs the test on a PostgreSQL database of its own, and drops that, also after a failure.
+pub async fn on_postgres(test: impl AsyncFnOnce(Arc<Database>)) {
+    let server = postgres_server();
+    let mut random = [0; 8];
+    OsRandom.fill(&mut random);
+    let name = format!("holdfast_it_{:016x}", u64::from_le_bytes(random));
+    let mut admin = PgConnection::connect(&server).await.expect("HOLDFAST_TEST_POSTGRES is reachable");
+    admin.execute(AssertSqlSafe(format!("CREATE DATABASE {name}"))).await.expect("databases may be created there");
+    let mut url = url::Url::parse(&server).expect("HOLDFAST_TEST_POSTGRES is a URL");
+    url.set_path(&name);
+    let dir = tempfile::tempdir().expect("a temporary folder can be made");
+    let db = Database { url: url.to_string(), master_key: MasterKey::generate(&OsRandom), dir };
+    let outcome = AssertUnwindSafe(test(Arc::new(db))).catch_unwind().await;
+    let drop = format!("DROP DATABASE {name} WITH (FORCE)");
+    admin.execute(AssertSqlSafe(drop)).await.expect("what was made can be dropped");
+    if let Err(failure) = outcome {
+        std::panic::resume_unwind(failure);
+    }
+}
