@@ -9,10 +9,11 @@ use holdfast_core::{
     ports::{Begun, Changed, Close, CredentialStore, Exchange, Failure, Lease, Rotation, StoreError, Stored},
     refresh::OutcomeKind,
 };
-use sea_orm::{ConnectionTrait, FromQueryResult};
+use sea_orm::{ConnectionTrait, DatabaseTransaction, FromQueryResult};
 
 use crate::{
     exchanges::whole_ms,
+    patience::Patient,
     row::{self, Columns, Row},
     sql::{self, failed, micros, values},
     store::Store,
@@ -175,7 +176,7 @@ impl Store {
     /// Ours was not the successor of what is stored: closes the row and says why.
     async fn not_taken(
         &self,
-        tx: sea_orm::DatabaseTransaction,
+        tx: Patient<DatabaseTransaction>,
         exchange: &Exchange,
         rotation: &Rotation,
     ) -> Result<Stored, StoreError> {

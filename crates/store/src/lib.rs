@@ -18,6 +18,7 @@ mod listing;
 mod migrate;
 mod orgs;
 mod outbox;
+mod patience;
 mod replicas;
 mod row;
 mod seal;

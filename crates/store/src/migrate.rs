@@ -26,15 +26,15 @@ impl Store {
         let doing = "migrate the database";
         let tx = self.transaction(doing).await?;
         if self.kind() == Kind::Postgres {
-            sql::run(&tx, doing, "SELECT pg_advisory_xact_lock($1)", values![LOCK]).await?;
+            sql::run(tx.unhurried(), doing, "SELECT pg_advisory_xact_lock($1)", values![LOCK]).await?;
         }
-        Migrator::up(&tx, None).await.map_err(failed(doing))?;
+        Migrator::up(tx.unhurried(), None).await.map_err(failed(doing))?;
         tx.commit().await.map_err(failed(doing))
     }
 
     /// Every step by name, oldest first, and whether it is applied. Writes nothing.
     pub async fn migration_status(&self) -> Result<Vec<(String, bool)>, StoreError> {
-        let steps = Migrator::get_migration_with_status_read_only(self.db()).await;
+        let steps = Migrator::get_migration_with_status_read_only(self.db().unhurried()).await;
         let steps = steps.map_err(failed("look at the migrations"))?;
         Ok(steps
             .iter()

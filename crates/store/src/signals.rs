@@ -15,6 +15,7 @@ use tokio::sync::broadcast;
 use tracing::{info, warn};
 
 use crate::{
+    patience::PATIENCE,
     sql::{self, because, values},
     store::{Kind, Store},
 };
@@ -138,7 +139,9 @@ impl Store {
             listener.listen(CHANNEL).await?;
             Ok(listener)
         };
-        let mut listener = connect.await.map_err(|error: sqlx::Error| because("listen for signals", error))?;
+        let connected = tokio::time::timeout(PATIENCE, connect).await;
+        let connected = connected.map_err(|late| because("listen for signals", late))?;
+        let mut listener = connected.map_err(|error: sqlx::Error| because("listen for signals", error))?;
         let own_ping = format!("ping:{}", options.replica);
         loop {
             let heard = tokio::select! {

@@ -9,12 +9,13 @@ use holdfast_core::{
 };
 use sea_orm::{
     ConnectOptions, Database, DatabaseConnection, DatabaseTransaction, DbBackend, FromQueryResult,
-    SqliteTransactionMode, TransactionOptions, TransactionTrait,
+    SqliteTransactionMode, TransactionOptions,
 };
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 use tracing::log::LevelFilter;
 
 use crate::{
+    patience::{Patience, Patient},
     seal::{DataKey, MasterKey, Sealer},
     signals::Hub,
     sql::{self, Number, because, failed, values},
@@ -73,7 +74,7 @@ pub struct Store {
 }
 
 pub(crate) struct Inner {
-    pub(crate) db: DatabaseConnection,
+    pub(crate) db: Patient<DatabaseConnection>,
     pub(crate) kind: Kind,
     pub(crate) options: Options,
     pub(crate) sealer: Sealer,
@@ -115,7 +116,12 @@ impl Store {
                     .synchronous(SqliteSynchronous::Full)
                     .foreign_keys(true)
             });
+        let patience = (kind == Kind::Postgres).then(|| Patience::new(Arc::clone(&options.clock)));
+        if let Some(patience) = patience.clone() {
+            connect.map_sqlx_postgres_pool_opts(move |pool| patience.watch(pool, TEST_AFTER));
+        }
         let db = Database::connect(connect).await.map_err(failed("connect to the database"))?;
+        let db = Patient::new(db, patience);
         let sealer = Sealer::new(&options.master_key, Arc::clone(&options.random));
         let hub = Hub::new(kind);
         Ok(Self { inner: Arc::new(Inner { db, kind, options, sealer, hub }) })
@@ -133,7 +139,7 @@ impl Store {
 
     /// Closes the pool; what is called afterwards fails. On SQLite the write-ahead log is folded into the file.
     pub async fn shut(&self) -> Result<(), StoreError> {
-        self.db().close_by_ref().await.map_err(failed("close the database"))
+        self.db().unhurried().close_by_ref().await.map_err(failed("close the database"))
     }
 
     /// Now, by the database's clock, in whole milliseconds.
@@ -144,7 +150,7 @@ impl Store {
         now.and_then(|now| DateTime::from_timestamp_millis(now.number)).ok_or_else(|| StoreError::new(doing))
     }
 
-    pub(crate) fn db(&self) -> &DatabaseConnection {
+    pub(crate) fn db(&self) -> &Patient<DatabaseConnection> {
         &self.inner.db
     }
 
@@ -165,12 +171,12 @@ impl Store {
     }
 
     /// A transaction that may write. SQLite would refuse to upgrade a deferred one that another writer overtook.
-    pub(crate) async fn transaction(&self, doing: &'static str) -> Result<DatabaseTransaction, StoreError> {
+    pub(crate) async fn transaction(&self, doing: &'static str) -> Result<Patient<DatabaseTransaction>, StoreError> {
         let options = TransactionOptions {
             sqlite_transaction_mode: Some(SqliteTransactionMode::Immediate),
             ..TransactionOptions::default()
         };
-        self.db().begin_with_options(options).await.map_err(failed(doing))
+        self.db().begin(options).await.map_err(failed(doing))
     }
 
     /// The org's data key.
