@@ -79,6 +79,13 @@ impl Browser {
         self.send(self.http.request(Method::POST, url).header("content-type", form)).await
     }
 
+    /// Fills the one field of a page and sends its form.
+    pub async fn fill(&self, url: &str, field: &str, value: &str) -> Page {
+        let form = url::form_urlencoded::Serializer::new(String::new()).append_pair(field, value).finish();
+        let request = self.http.request(Method::POST, url).header("content-type", "application/x-www-form-urlencoded");
+        self.send(request.body(form)).await
+    }
+
     /// The same with headers of a proxy, or of a forger.
     pub async fn send_with(&self, method: Method, url: &str, headers: &[(&str, &str)]) -> Page {
         let form = self.http.request(method, url).header("content-type", "application/x-www-form-urlencoded");

@@ -221,8 +221,8 @@ impl Engine {
             }
             false
         });
-        let refreshed = futures::future::join_all(refreshes).await;
-        Ok(refreshed.into_iter().filter(|refreshed| *refreshed).count())
+        let results = futures::future::join_all(refreshes).await;
+        Ok(results.into_iter().filter(|refreshed| *refreshed).count())
     }
 
     /// Work that a drain waits for and that no caller cuts off by going away.
