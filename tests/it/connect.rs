@@ -68,13 +68,13 @@ async fn the_person_behind_a_link_names_the_account(db: Arc<Database>) {
     assert_eq!((page.status, page.title()), (200, "Connected"), "{}", page.text);
     let shown = app.show(&id).await;
     assert_eq!((&shown["account"], &shown["name"]), (&json!("acme"), &json!("acme.zendesk.com")));
-    app.token(&id).await.expect(200);
+    let _served = app.token(&id).await.expect(200);
 }
 
 async fn an_account_that_is_taken_is_not_named_twice(db: Arc<Database>) {
     let app = TestApp::start(&db).await;
-    let taken = app.import("acme").await;
-    let token = app.token(&taken).await.expect(200).text_of("access_token");
+    let other = app.import("acme").await;
+    let token = app.token(&other).await.expect(200).text_of("access_token");
     let (link, id) = nameless(&app).await;
     let browser = Browser::new();
 
