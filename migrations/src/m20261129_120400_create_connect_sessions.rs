@@ -26,6 +26,8 @@ impl MigrationTrait for Migration {
             .col(bytes_or_null("sealed_verifier"))
             .col(text("purpose"))
             .col(text_or_null("return_url"))
+            // The account that the person behind the link named, where the connector has none yet.
+            .col(text_or_null("account"))
             .col(count("sequence"))
             .col(at("created_at"))
             .col(at("expires_at"))

@@ -34,6 +34,77 @@ on_both! {
     accounts_that_look_like_others_are_refused,
     a_failing_callback_repeats_neither_code_nor_state,
     a_link_for_a_connected_account_reconnects_it,
+    the_person_behind_a_link_names_the_account,
+    an_account_that_is_taken_is_not_named_twice,
+    a_form_from_another_site_starts_nothing,
+    only_loopback_names_reach_an_instance_on_loopback,
+}
+
+async fn nameless(app: &TestApp) -> (String, String) {
+    let made = app.post("/connect-sessions", json!({"provider": "zendesk"})).await.expect(201);
+    (made.text_of("url"), made.text_of("connector_id"))
+}
+
+async fn the_person_behind_a_link_names_the_account(db: Arc<Database>) {
+    let app = TestApp::start(&db).await;
+    let (link, id) = nameless(&app).await;
+    let browser = Browser::new();
+    let page = browser.get(&link).await;
+    assert!(page.text.contains("name=\"account\""), "{}", page.text);
+    assert_eq!(app.show(&id).await["account"], json!(null));
+
+    let page = browser.fill(&link, "account", "help.acme.com").await;
+    assert_eq!(page.status, 422);
+    assert!(page.text.contains("value=\"help.acme.com\"") && page.text.contains("role=\"alert\""), "{}", page.text);
+
+    // A slip that is a name all the same: the way back leads to a helpdesk that is not there, and can be mended.
+    browser.fill(&link, "account", "acmee").await.location();
+    let page = browser.get(&link).await;
+    assert!(page.text.contains("value=\"acmee\""), "{}", page.text);
+    assert_eq!(app.show(&id).await["account"], json!(null), "nothing is written before the consent");
+
+    let authorize = browser.fill(&link, "account", "https://ACME.zendesk.com/agent").await.location();
+    let page = browser.get(&app.sandbox.consent(&authorize, "ada").unwrap()).await;
+    assert_eq!((page.status, page.title()), (200, "Connected"), "{}", page.text);
+    let shown = app.show(&id).await;
+    assert_eq!((&shown["account"], &shown["name"]), (&json!("acme"), &json!("acme.zendesk.com")));
+    let _served = app.token(&id).await.expect(200);
+}
+
+async fn an_account_that_is_taken_is_not_named_twice(db: Arc<Database>) {
+    let app = TestApp::start(&db).await;
+    let other = app.import("acme").await;
+    let token = app.token(&other).await.expect(200).text_of("access_token");
+    let (link, id) = nameless(&app).await;
+    let browser = Browser::new();
+
+    let authorize = browser.fill(&link, "account", "acme").await.location();
+    let page = browser.get(&app.sandbox.consent(&authorize, "ada").unwrap()).await;
+
+    assert_eq!((page.status, page.title()), (409, "acme.zendesk.com is connected already"), "{}", page.text);
+    assert_eq!(app.show(&id).await["health"], "pending");
+    assert_eq!(app.acme.counters().revocations, 1, "the grant that nobody needs is given back");
+    assert!(app.acme.accepts(&token));
+}
+
+async fn a_form_from_another_site_starts_nothing(db: Arc<Database>) {
+    let app = TestApp::start(&db).await;
+    let (link, _) = app.link("acme").await;
+
+    let page = Browser::new().send_with(Method::POST, &link, &[("sec-fetch-site", "cross-site")]).await;
+
+    assert_eq!((page.status, page.title()), (403, "This was sent from another site"), "{}", page.text);
+}
+
+async fn only_loopback_names_reach_an_instance_on_loopback(db: Arc<Database>) {
+    let app = TestApp::start(&db).await;
+    let url = format!("{}/api/v1/openapi.json", app.base);
+    for (host, status) in
+        [("evil.example:80", 421), ("127.0.0.1.evil.example", 421), ("localhost:1234", 200), ("[::1]", 200)]
+    {
+        let page = Browser::new().send_with(Method::GET, &url, &[("host", host)]).await;
+        assert_eq!(page.status, status, "{host}");
+    }
 }
 
 /// A query parameter of a URL.

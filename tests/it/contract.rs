@@ -349,9 +349,9 @@ async fn an_alias_does_what_the_id_does(db: Arc<Database>) {
     ] {
         let _done = app.post(&format!("/connectors/zammad:42{end}"), body).await.expect(200);
     }
-    let mut taken = app.import_body("globex");
-    taken["alias"] = json!("zammad:42");
-    let told = app.post("/connectors", taken).await.problem(409, "alias_taken");
+    let mut same_alias = app.import_body("globex");
+    same_alias["alias"] = json!("zammad:42");
+    let told = app.post("/connectors", same_alias).await.problem(409, "alias_taken");
     assert_eq!(told.json["connector_id"], id.as_str());
 }
 

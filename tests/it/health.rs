@@ -164,7 +164,8 @@ async fn a_refused_oauth_app_is_the_operators_matter(db: Arc<Database>) {
 
     let told = app.token(&id).await.problem(502, "oauth_app_rejected");
 
-    assert!(told.json["retry_after"].is_u64() && told.header("retry-after") == told.json["retry_after"].to_string());
+    assert_eq!(told.json["retry_after"].as_u64(), told.header("retry-after").parse().ok(), "{}", told.text);
+    assert!(told.json["retry_after"].is_u64(), "{}", told.text);
     assert!(told.json.get("reconnect_url").is_none(), "nobody has to reconnect: {}", told.text);
     let shown = app.show(&id).await;
     assert_eq!((&shown["health"], &shown["degraded"]["class"]), (&json!("connected"), &json!("app_broken")), "{shown}");

@@ -1,5 +1,7 @@
 //! The service as one thing, entered as its users do: by HTTP, in a browser, on the command line.
 
+#![expect(clippy::unwrap_used, reason = "all of this is tests, most of it in functions that two databases run")]
+
 mod canary;
 mod cli;
 mod connect;

@@ -62,15 +62,28 @@ impl Browser {
         Self::default()
     }
 
-    /// Opens a page.
+    /// Opens a page. From the callback it goes on to the page that says how the consent ended.
     pub async fn get(&self, url: &str) -> Page {
-        self.send(self.http.request(Method::GET, url)).await
+        let page = self.send(self.http.request(Method::GET, url)).await;
+        let onward =
+            page.headers.get(LOCATION).and_then(|to| to.to_str().ok()).filter(|to| to.starts_with("/connect/"));
+        match onward.and_then(|to| url::Url::parse(url).ok()?.join(to).ok()) {
+            Some(onward) => self.send(self.http.request(Method::GET, onward)).await,
+            None => page,
+        }
     }
 
     /// Presses the one button of a page that has no fields.
     pub async fn post(&self, url: &str) -> Page {
         let form = "application/x-www-form-urlencoded";
         self.send(self.http.request(Method::POST, url).header("content-type", form)).await
+    }
+
+    /// Fills the one field of a page and sends its form.
+    pub async fn fill(&self, url: &str, field: &str, value: &str) -> Page {
+        let form = url::form_urlencoded::Serializer::new(String::new()).append_pair(field, value).finish();
+        let request = self.http.request(Method::POST, url).header("content-type", "application/x-www-form-urlencoded");
+        self.send(request.body(form)).await
     }
 
     /// The same with headers of a proxy, or of a forger.

@@ -7,7 +7,10 @@ const SHORTEST: usize = 8;
 
 /// Planted secrets, each with a name that a failure can show.
 #[derive(Default)]
-pub struct Canaries(Vec<(String, Vec<(&'static str, Vec<u8>)>)>);
+pub struct Canaries(Vec<(String, Vec<Form>)>);
+
+/// How a secret may be spelled: what that is called, and the bytes to look for.
+type Form = (&'static str, Vec<u8>);
 
 impl Canaries {
     /// None yet.
@@ -56,7 +59,7 @@ fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
     None
 }
 
-fn forms(secret: &str) -> Vec<(&'static str, Vec<u8>)> {
+fn forms(secret: &str) -> Vec<Form> {
     let bytes = secret.as_bytes();
     let mut forms = vec![("plain", bytes.to_vec())];
     // Encoded together with something before it, the secret begins at one of three places of a group.

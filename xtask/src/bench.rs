@@ -15,7 +15,8 @@ pub(crate) fn run(passed_on: &[String]) -> anyhow::Result<bool> {
         bail!("there is no benchmark yet: the program `bench` of package holdfast-tests");
     }
     let plan = Postgres::plan()?;
-    println!("Builds for release, then runs the benchmark. Needs: {plan}.");
+    // Standard output is the benchmark's alone: it may be JSON.
+    eprintln!("Builds for release, then runs the benchmark. Needs: {plan}.");
     plan.install()?;
 
     // By themselves: together with the benchmark they would get its features too, and not be what ships.

@@ -100,7 +100,16 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
-        match Json::<T>::from_request(request, state).await {
+        let (parts, body) = request.into_parts();
+        let bytes = Bytes::from_request(Request::from_parts(parts.clone(), body), state)
+            .await
+            .map_err(|error| Problem::new(error.status(), "invalid_json", error.body_text()))?;
+        // PostgreSQL keeps no text with a NUL in it, and nothing here is named with one.
+        if bytes.windows(6).any(|six| six == br"\u0000") {
+            let detail = "The body holds a NUL character; leave it out.";
+            return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", detail));
+        }
+        match Json::<T>::from_request(Request::from_parts(parts, bytes.into()), state).await {
             Ok(Json(body)) => Ok(Self(body)),
             Err(JsonRejection::MissingJsonContentType(_)) => Err(Problem::new(
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,

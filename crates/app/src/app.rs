@@ -76,13 +76,15 @@ impl App {
         Ok(app)
     }
 
-    /// The same for a command that comes and goes: it changes no schema that others use. On SQLite nobody does.
+    /// The same for a command that comes and goes: it makes a schema where there is none, and changes none that replicas
+    /// of another version may be using. On SQLite nobody does.
     pub async fn build_for_command(mut config: Config, seams: Seams) -> anyhow::Result<Arc<Self>> {
         if !config.database.is_sqlite() {
-            config.database.migrate_on_start = false;
-            let store = open(&config, &seams, "command".to_owned()).await?;
+            let steps = open(&config, &seams, "command".to_owned()).await?.migration_status().await?;
+            let applied = steps.iter().filter(|(_, applied)| *applied).count();
+            config.database.migrate_on_start &= applied == 0;
             anyhow::ensure!(
-                store.migration_status().await?.iter().all(|(_, applied)| *applied),
+                applied == steps.len() || config.database.migrate_on_start,
                 "the database's schema is not up to date: run `holdfast migrate`, or start the service"
             );
         }

@@ -50,10 +50,11 @@ pub fn router(app: Arc<App>) -> Router {
     let plain = |name: HeaderName, value: &'static str| {
         SetResponseHeaderLayer::overriding(name, HeaderValue::from_static(value))
     };
-    // Every page is told where its form may lead by itself: browsers hold a redirect after a form to `form-action`.
     Router::new()
         .route("/connect/{link}", get(start::show).post(start::start))
         .route("/oauth/callback", get(callback::callback))
+        .route("/connect/ended/{session}", get(callback::ended))
+        .route("/connect/trouble/{word}", get(callback::trouble))
         .route("/connectors/{id}", get(page::connector))
         .route("/static/plain.css", get(page::style))
         .layer(plain(header::REFERRER_POLICY, "no-referrer"))

@@ -33,7 +33,8 @@ pub struct Keys(RwLock<Kept>);
 
 #[derive(Default)]
 struct Kept {
-    keys: HashMap<[u8; 32], Arc<ApiKey>>,
+    /// With the era of the signals in which each was looked up.
+    keys: HashMap<[u8; 32], (u64, Arc<ApiKey>)>,
     /// Moves with each change, so that a look-up under way at that moment is not kept.
     generation: u64,
 }
@@ -42,19 +43,19 @@ impl Keys {
     /// The key of this text, if it is good.
     pub async fn find(&self, store: &Store, text: &str) -> Result<Option<Arc<ApiKey>>, StoreError> {
         let hash = hash(text);
-        let trusted = store.alive();
+        let era = store.era();
         let generation = {
             let kept = self.0.read().expect("no panic happens while it is held");
-            if trusted && let Some(key) = kept.keys.get(&hash) {
+            if let Some((_, key)) = kept.keys.get(&hash).filter(|(looked_up_in, _)| Some(*looked_up_in) == era) {
                 return Ok(Some(Arc::clone(key)));
             }
             kept.generation
         };
         let found = store.find_key(&hash).await?.filter(|key| key.revoked_at.is_none()).map(Arc::new);
-        if trusted && let Some(key) = &found {
+        if let (Some(era), Some(key)) = (era, &found) {
             let mut kept = self.0.write().expect("no panic happens while it is held");
             if kept.generation == generation {
-                kept.keys.insert(hash, Arc::clone(key));
+                kept.keys.insert(hash, (era, Arc::clone(key)));
             }
         }
         Ok(found)

@@ -32,7 +32,7 @@ async fn ready(State(app): State<Arc<App>>) -> impl IntoResponse {
         warn!(%error, "not ready: the database does not answer");
     }
     let checks =
-        [("database", database.is_ok()), ("signals", app.store.alive()), ("serving", !app.stop.is_cancelled())];
+        [("database", database.is_ok()), ("signals", app.store.era().is_some()), ("serving", !app.stop.is_cancelled())];
     let all = checks.iter().all(|(_, good)| *good);
     let status = if all { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     let checks: serde_json::Map<_, _> = checks.iter().map(|(name, good)| ((*name).to_owned(), json!(good))).collect();

@@ -204,6 +204,7 @@ impl IntoResponse for Problem {
         response.extensions_mut().insert(code);
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         if let Some(after) = retry_after {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(after));
         }

@@ -71,11 +71,14 @@ async fn own_host(State(loopback): State<bool>, request: Request, next: Next) ->
 async fn clean_path(request: Request, next: Next) -> Response {
     let uri = request.uri();
     let text = |part: &str| percent_decoded(part).is_some_and(|text| !text.contains('\0'));
-    if text(uri.path()) && uri.query().is_none_or(text) {
-        return next.run(request).await;
+    if !text(uri.path()) {
+        return Problem::not_found("thing").into_response();
     }
-    Problem::new(StatusCode::BAD_REQUEST, "invalid_path", "The path or query holds bytes that are no text.")
-        .into_response()
+    if !uri.query().is_none_or(text) {
+        let detail = "The query holds bytes that are no text.";
+        return Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", detail).into_response();
+    }
+    next.run(request).await
 }
 
 fn percent_decoded(text: &str) -> Option<String> {

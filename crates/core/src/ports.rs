@@ -427,8 +427,9 @@ pub enum Signal {
 pub trait Signals: Send + Sync + 'static {
     /// From now on.
     fn subscribe(&self) -> broadcast::Receiver<Signal>;
-    /// Whether signals are known to arrive; while not, memory is not to be trusted.
-    fn alive(&self) -> bool;
+    /// The era, while signals are known to arrive; `None`: memory is not to be trusted. It grows with each silence, and
+    /// what was remembered in an earlier one is void, even before its [`Signal::All`] has been worked off.
+    fn era(&self) -> Option<u64>;
 }
 
 /// Client id and secrets of a provider's OAuth app.

@@ -130,7 +130,8 @@ impl Store {
     }
 
     /// Names the account of a connector that has none yet. `Exists`: the org has that account on another connector, and
-    /// nothing was changed; `New`: it is this connector's now, or was already.
+    /// nothing was changed; `New`: it is this connector's now, or was already. Two at once: one gets an error, and finds
+    /// out at the next try.
     pub async fn name_account(&self, id: &ConnectorId, account: &str, name: &str) -> Result<Created, StoreError> {
         let doing = "name the account of a connector";
         let tx = self.transaction(doing).await?;

@@ -51,6 +51,8 @@ pub struct StartSession {
     pub browser_hash: [u8; 32],
     /// The PKCE verifier; sealed at rest.
     pub verifier: Option<SecretString>,
+    /// The account that the person named, where the connector has none yet.
+    pub account: Option<String>,
     /// When.
     pub at: DateTime<Utc>,
     /// End of the state.
@@ -70,6 +72,8 @@ pub struct Session {
     pub purpose: Purpose,
     /// Where the browser goes in the end.
     pub return_url: Option<String>,
+    /// The account that the person named when the consent was started last.
+    pub account: Option<String>,
     /// Of the consent that was started last in it; 0 before the first.
     pub sequence: i64,
     /// SHA-256 of the browser's cookie.
@@ -123,6 +127,7 @@ struct Row {
     sealed_verifier: Option<Vec<u8>>,
     purpose: String,
     return_url: Option<String>,
+    account: Option<String>,
     sequence: i64,
     created_at: DateTime<Utc>,
     expires_at: DateTime<Utc>,
@@ -131,7 +136,7 @@ struct Row {
     result: Option<Value>,
 }
 
-const COLUMNS: &str = "id, org_id, connector_id, browser_hash, sealed_verifier, purpose, return_url, sequence, \
+const COLUMNS: &str = "id, org_id, connector_id, browser_hash, sealed_verifier, purpose, return_url, account, sequence, \
                        created_at, expires_at, state_expires_at, state_used_at, result";
 const VERIFIER: &str = "verifier";
 
@@ -157,24 +162,22 @@ impl Store {
 
     /// The session of this link, whatever became of it.
     pub async fn find_session_by_link(&self, link_hash: &[u8; 32]) -> Result<Option<Session>, StoreError> {
-        self.find_session("link_hash", link_hash).await
+        self.find_session("link_hash", link_hash.to_vec()).await
     }
 
     /// The session whose consent carries this `state`, spent or not; spends nothing.
     pub async fn find_session_by_state(&self, state_hash: &[u8; 32]) -> Result<Option<Session>, StoreError> {
-        self.find_session("state_hash", state_hash).await
+        self.find_session("state_hash", state_hash.to_vec()).await
     }
 
-    /// How a session ended, if it has.
-    pub async fn session_result(&self, id: &str) -> Result<Option<Value>, StoreError> {
-        let sql = format!("SELECT {COLUMNS} FROM connect_sessions WHERE id = $1");
-        let row: Option<Row> = sql::one(self.db(), "look how a consent ended", sql, values![id]).await?;
-        Ok(row.and_then(|row| row.result))
+    /// The session of this id.
+    pub async fn find_session_by_id(&self, id: &str) -> Result<Option<Session>, StoreError> {
+        self.find_session("id", id).await
     }
 
-    async fn find_session(&self, column: &str, hash: &[u8; 32]) -> Result<Option<Session>, StoreError> {
+    async fn find_session(&self, column: &str, is: impl Into<sea_orm::Value>) -> Result<Option<Session>, StoreError> {
         let sql = format!("SELECT {COLUMNS} FROM connect_sessions WHERE {column} = $1");
-        let row = sql::one(self.db(), "look for a connect session", sql, values![hash.to_vec()]).await?;
+        let row = sql::one(self.db(), "look for a connect session", sql, vec![is.into()]).await?;
         match row {
             Some(row) => self.session(row).await.map(Some),
             None => Ok(None),
@@ -204,7 +207,7 @@ impl Store {
             None => None,
         };
         let update = "UPDATE connect_sessions SET state_hash = $2, browser_hash = $3, sealed_verifier = $4, \
-                      sequence = $5, state_expires_at = $6, state_used_at = NULL, result = NULL WHERE id = $1";
+                      sequence = $5, state_expires_at = $6, state_used_at = NULL, result = NULL, account = $7 WHERE id = $1";
         let sequence = sequence.map_or(0, |sequence| sequence.number);
         let values = values![
             session.id.as_str(),
@@ -213,6 +216,7 @@ impl Store {
             sealed,
             sequence,
             micros(start.state_expires_at),
+            start.account.clone(),
         ];
         if sql::run(&tx, doing, update, values).await? == 0 {
             tx.rollback().await.map_err(failed(doing))?;
@@ -242,10 +246,10 @@ impl Store {
         })
     }
 
-    /// Notes how a session ended, and forgets its verifier.
-    pub async fn finish_session(&self, id: &str, result: &Value) -> Result<(), StoreError> {
-        let sql = "UPDATE connect_sessions SET result = $2, sealed_verifier = NULL WHERE id = $1";
-        sql::run(self.db(), "finish a connect session", sql, values![id, result.clone()]).await.map(|_| ())
+    /// Notes how the consent of this sequence ended, and forgets its verifier; nothing, if another one was started since.
+    pub async fn finish_session(&self, id: &str, sequence: i64, result: &Value) -> Result<(), StoreError> {
+        let sql = "UPDATE connect_sessions SET result = $2, sealed_verifier = NULL WHERE id = $1 AND sequence = $3";
+        sql::run(self.db(), "finish a connect session", sql, values![id, result.clone(), sequence]).await.map(|_| ())
     }
 
     async fn session(&self, row: Row) -> Result<Session, StoreError> {
@@ -263,6 +267,7 @@ impl Store {
             org,
             connector: row.connector_id.into(),
             return_url: row.return_url,
+            account: row.account,
             sequence: row.sequence,
             browser_hash: row.browser_hash,
             verifier,

@@ -40,11 +40,13 @@ pub(crate) struct Hub {
     sender: broadcast::Sender<Signal>,
     /// When a ping last came back, by our uptime in milliseconds.
     heard_ms: AtomicU64,
+    /// Grows with each silence.
+    era: AtomicU64,
 }
 
 impl Hub {
     pub(crate) fn new(kind: Kind) -> Self {
-        Self { kind, sender: broadcast::Sender::new(CAPACITY), heard_ms: AtomicU64::new(NEVER) }
+        Self { kind, sender: broadcast::Sender::new(CAPACITY), heard_ms: AtomicU64::new(NEVER), era: AtomicU64::new(0) }
     }
 
     pub(crate) fn send(&self, signal: Signal) {
@@ -58,14 +60,15 @@ impl Signals for Store {
         self.inner.hub.sender.subscribe()
     }
 
-    fn alive(&self) -> bool {
-        match self.inner.hub.kind {
-            Kind::Sqlite => true,
-            Kind::Postgres => {
-                let heard = self.inner.hub.heard_ms.load(Ordering::Acquire);
-                heard != NEVER && self.uptime_ms().saturating_sub(heard) <= ms(FRESH)
-            }
+    fn era(&self) -> Option<u64> {
+        let hub = &self.inner.hub;
+        if hub.kind == Kind::Sqlite {
+            return Some(0);
         }
+        // In this order: an era that has just begun is seen with the ping that began it, or not at all.
+        let heard = hub.heard_ms.load(Ordering::Acquire);
+        let fresh = heard != NEVER && self.uptime_ms().saturating_sub(heard) <= ms(FRESH);
+        fresh.then(|| hub.era.load(Ordering::Acquire))
     }
 }
 
@@ -163,7 +166,8 @@ impl Store {
 
     /// A ping came back. If none did for a while, signals before it may be gone.
     fn hear(&self) {
-        if !self.alive() {
+        if self.era().is_none() {
+            self.inner.hub.era.fetch_add(1, Ordering::AcqRel);
             self.inner.hub.send(Signal::All);
         }
         self.inner.hub.heard_ms.store(self.uptime_ms(), Ordering::Release);

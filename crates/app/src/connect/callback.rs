@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use axum::{
-    extract::{Query, State},
+    extract::{Path, Query, State, rejection::QueryRejection},
     http::StatusCode,
     response::{IntoResponse, Redirect, Response},
 };
@@ -12,20 +12,21 @@ use holdfast_core::{
     ApiClient, Identity, Secret, Snapshot, TokenSet,
     error::ErrorKind,
     exchange::{self, Grant as CodeGrant, Outcome, Refusal, TokenAnswer},
+    ports::StoreError,
     refresh::timing,
 };
-use holdfast_store::{Grant, Granted, Session, Taken};
+use holdfast_store::{Created, Grant, Granted, Session, Taken};
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 use subtle::ConstantTimeEq;
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 use super::{
     page::{Mood, Page, escape},
     start::{Asked, asked, cookie_name, ours},
 };
-use crate::{app::App, keys};
+use crate::{app::App, care, keys};
 
 /// How long a second look at a consent that is being worked on waits for its outcome.
 const LONGEST_LOOK: Duration = Duration::from_secs(20);
@@ -56,90 +57,152 @@ pub(super) fn succeeded(result: &Value) -> bool {
     result["ok"] == Value::Bool(true)
 }
 
-/// GET /oauth/callback.
+/// What goes wrong before a consent is known to be this browser's. Each has a page of its own address.
+#[derive(Clone, Copy)]
+enum Trouble {
+    Nothing,
+    Unknown,
+    OtherBrowser,
+    TooLong,
+    Ours,
+}
+
+impl Trouble {
+    const ALL: [Self; 5] = [Self::Nothing, Self::Unknown, Self::OtherBrowser, Self::TooLong, Self::Ours];
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Nothing => "nothing-received",
+            Self::Unknown => "unknown",
+            Self::OtherBrowser => "other-browser",
+            Self::TooLong => "too-long",
+            Self::Ours => "not-now",
+        }
+    }
+
+    fn page(self) -> Page {
+        let (status, title, way_on) = match self {
+            Self::Nothing => (
+                StatusCode::BAD_REQUEST,
+                "Nothing was received",
+                "The provider sent you back without saying what for. Start again from your connect link.",
+            ),
+            Self::Unknown => (
+                StatusCode::BAD_REQUEST,
+                "This consent is not known",
+                "It may have been started again since. Go on in the page where you started last, or open your connect \
+                 link.",
+            ),
+            Self::OtherBrowser => (
+                StatusCode::FORBIDDEN,
+                "This was started in another browser",
+                "Open the connect link in the browser that you want to use, and go on from there. Nothing was changed.",
+            ),
+            Self::TooLong => (
+                StatusCode::GONE,
+                "That took too long",
+                "A consent has to be given within ten minutes. Start again from your connect link; nothing was changed.",
+            ),
+            Self::Ours => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "Not at the moment",
+                "Something on our side does not answer. Start again from your connect link in a few minutes.",
+            ),
+        };
+        Page::trouble(status, title, way_on)
+    }
+}
+
+impl From<StoreError> for Trouble {
+    fn from(error: StoreError) -> Self {
+        error!(error = format!("{:#}", anyhow::Error::new(error)), "the database is in trouble");
+        Self::Ours
+    }
+}
+
+/// GET /oauth/callback. Answers with a redirect alone, so that code and state leave the address bar.
 pub(super) async fn callback(
     State(app): State<Arc<App>>,
     jar: CookieJar,
-    Query(answer): Query<Answer>,
-) -> Result<Response, Page> {
-    let Some(state) = answer.state.as_deref().filter(|state| !state.is_empty()) else {
-        return Err(Page::trouble(
-            StatusCode::BAD_REQUEST,
-            "Nothing was received",
-            "The provider sent you back without saying what for. Start again from your connect link.",
-        ));
-    };
+    answer: Result<Query<Answer>, QueryRejection>,
+) -> Redirect {
+    let Ok(Query(answer)) = answer else { return Redirect::to(&trouble_path(Trouble::Nothing)) };
+    match taken(&app, &jar, answer).await {
+        Ok(session) => Redirect::to(&format!("/connect/ended/{session}")),
+        Err(trouble) => Redirect::to(&trouble_path(trouble)),
+    }
+}
+
+fn trouble_path(trouble: Trouble) -> String {
+    format!("/connect/trouble/{}", trouble.word())
+}
+
+/// GET /connect/trouble/{word}.
+pub(super) async fn trouble(Path(word): Path<String>) -> Page {
+    Trouble::ALL.into_iter().find(|trouble| trouble.word() == word).unwrap_or(Trouble::Unknown).page()
+}
+
+/// Works the consent off, once, and answers the id of its session.
+async fn taken(app: &Arc<App>, jar: &CookieJar, answer: Answer) -> Result<String, Trouble> {
+    let state = answer.state.as_deref().filter(|state| !state.is_empty()).ok_or(Trouble::Nothing)?;
     let hash = keys::hash(state);
     // Before the state is spent: another browser than the one that started must not burn it.
-    let browser = jar.get(cookie_name(&app)).map(|cookie| keys::hash(cookie.value()));
-    let Some(session) = app.store.find_session_by_state(&hash).await.map_err(ours)? else {
-        return Err(unknown_state());
+    let session = app.store.find_session_by_state(&hash).await?.ok_or(Trouble::Unknown)?;
+    if !same_browser(app, jar, &session) {
+        return Err(Trouble::OtherBrowser);
+    }
+    let session = match app.store.take_state(&hash, app.seams.clock.now()).await? {
+        Taken::Unknown => return Err(Trouble::Unknown),
+        Taken::Expired => return Err(Trouble::TooLong),
+        // A reload, a prefetch: the page waits for what the first one comes to.
+        Taken::Used(_) => return Ok(session.id),
+        Taken::Yes(session) => session,
     };
-    let same_browser = match (&browser, &session.browser_hash) {
+    // On a task of its own: a browser that goes away must not lose what the provider has issued.
+    let (app2, code, error) = (Arc::clone(app), answer.code, answer.error);
+    let work = app.engine.spawn(async move {
+        let ending = consent(&app2, &session, code, error.as_deref()).await;
+        let kept = serde_json::to_value(&ending).expect("an ending is plain data");
+        app2.store.finish_session(&session.id, session.sequence, &kept).await?;
+        Ok::<_, StoreError>(session.id)
+    });
+    match work.await {
+        Ok(finished) => Ok(finished?),
+        Err(_) => Err(Trouble::Ours),
+    }
+}
+
+fn same_browser(app: &App, jar: &CookieJar, session: &Session) -> bool {
+    let here = jar.get(cookie_name(app)).map(|cookie| keys::hash(cookie.value()));
+    match (&here, &session.browser_hash) {
         (Some(here), Some(started)) => bool::from(here.as_slice().ct_eq(started)),
         _ => false,
-    };
-    if !same_browser {
-        return Err(Page::trouble(
-            StatusCode::FORBIDDEN,
-            "This was started in another browser",
-            "Open the connect link in the browser that you want to use, and go on from there. Nothing was changed.",
-        ));
-    }
-    match app.store.take_state(&hash, app.seams.clock.now()).await.map_err(ours)? {
-        Taken::Unknown => Err(unknown_state()),
-        Taken::Expired => Err(Page::trouble(
-            StatusCode::GONE,
-            "That took too long",
-            "A consent has to be given within ten minutes. Start again from your connect link; nothing was changed.",
-        )),
-        Taken::Used(result) => Ok(shown(&session, wait_for(&app, &session, result).await?)),
-        Taken::Yes(session) => {
-            // On a task of its own: a browser that goes away must not lose what the provider has issued.
-            let (app2, code, error) = (Arc::clone(&app), answer.code, answer.error);
-            let work = app.engine.spawn(async move {
-                let ending = consent(&app2, &session, code, error.as_deref()).await;
-                let kept = serde_json::to_value(&ending).expect("an ending is plain data");
-                if let Err(error) = app2.store.finish_session(&session.id, &kept).await {
-                    warn!(error = format!("{:#}", anyhow::Error::new(error)), "could not keep how a consent ended");
-                }
-                (session, ending)
-            });
-            match work.await {
-                Ok((session, ending)) => Ok(shown(&session, ending)),
-                Err(_) => Err(Page::trouble(
-                    StatusCode::INTERNAL_SERVER_ERROR,
-                    "Something went wrong on our side",
-                    "Start again from your connect link.",
-                )),
-            }
-        }
     }
 }
 
-fn unknown_state() -> Page {
-    Page::trouble(
-        StatusCode::BAD_REQUEST,
-        "This consent is not known",
-        "It may have been started again since. Go on in the page where you started last, or open your connect link.",
-    )
-}
-
-/// The same callback twice (a reload, a prefetch): the second one shows what the first one came to.
-async fn wait_for(app: &App, session: &Session, result: Option<Value>) -> Result<Ending, Page> {
+/// GET /connect/ended/{session}: how a consent ended, for the browser that started it.
+pub(super) async fn ended(
+    State(app): State<Arc<App>>,
+    Path(id): Path<String>,
+    jar: CookieJar,
+) -> Result<Response, Page> {
     let deadline = app.seams.clock.uptime() + LONGEST_LOOK;
-    let mut result = result;
-    while result.is_none() && app.seams.clock.uptime() < deadline {
+    loop {
+        let session = app.store.find_session_by_id(&id).await.map_err(ours)?;
+        let session = session.filter(|session| same_browser(&app, &jar, session));
+        let session = session.ok_or_else(|| Trouble::OtherBrowser.page())?;
+        if let Some(ending) = session.result.clone().and_then(|result| serde_json::from_value(result).ok()) {
+            return Ok(shown(&session, ending));
+        }
+        if app.seams.clock.uptime() >= deadline {
+            return Err(Page::trouble(
+                StatusCode::CONFLICT,
+                "This consent is being worked on",
+                "Load this page again in a moment to see how it ended.",
+            ));
+        }
         app.seams.clock.sleep(Duration::from_millis(100)).await;
-        result = app.store.session_result(&session.id).await.map_err(ours)?;
     }
-    result.and_then(|result| serde_json::from_value(result).ok()).ok_or_else(|| {
-        Page::trouble(
-            StatusCode::CONFLICT,
-            "This consent is being worked on",
-            "Load this page again in a moment to see how it ended.",
-        )
-    })
 }
 
 fn shown(session: &Session, ending: Ending) -> Response {
@@ -262,7 +325,7 @@ fn not_exchanged(name: &str, outcome: &Outcome) -> Ending {
 async fn checked(app: &Arc<App>, asked: &Asked, tokens: &TokenSet, answer: &TokenAnswer) -> Result<Identity, Ending> {
     let (name, snapshot) = (asked.provider.about().name, &asked.snapshot);
     let secret = Secret::Tokens(tokens.clone());
-    let api = ApiClient::with(&app.engine, &snapshot.provider, &snapshot.account, secret);
+    let api = ApiClient::with(&app.engine, &snapshot.provider, &asked.account.id, secret);
     let api = api.ok_or_else(|| Ending::trouble("This instance has no adapter for it", "Ask the operator."))?;
     let identity = api.identity().await.map_err(|error| match error.kind {
         ErrorKind::Forbidden | ErrorKind::AuthFailed => {
@@ -273,7 +336,7 @@ async fn checked(app: &Arc<App>, asked: &Asked, tokens: &TokenSet, answer: &Toke
             "Try again in a few minutes from your connect link; nothing was changed.",
         ),
     })?;
-    if identity.account_id != snapshot.account {
+    if identity.account_id != asked.account.id {
         let text = format!(
             "This connector belongs to {}, and you signed in to {}. Sign in to the right one, or connect the other one \
              as a new connector. Nothing was changed.",
@@ -296,15 +359,26 @@ async fn checked(app: &Arc<App>, asked: &Asked, tokens: &TokenSet, answer: &Toke
 async fn store(app: &Arc<App>, session: &Session, asked: &Asked, tokens: TokenSet, identity: &Identity) -> Ending {
     let snapshot: &Snapshot = &asked.snapshot;
     let access_token = tokens.access_token.clone();
+    let give_back = async || {
+        if let Some(client) = app.config.oauth_apps.get(&snapshot.provider) {
+            app.engine.revoke(&asked.facts, &client.app(), &access_token).await;
+        }
+    };
+    if snapshot.account.is_empty() {
+        let named = app.store.name_account(&session.connector, &asked.account.id, &asked.account.display).await;
+        if !matches!(named, Ok(Created::New(_))) {
+            give_back().await;
+            let text = "This organisation has it on another connector. Ask whoever sent you the link for one that \
+                        reconnects that one. Nothing was changed.";
+            return Ending::trouble(format!("{} is connected already", asked.account.display), text);
+        }
+    }
     let grant = Grant {
         connector: session.connector.clone(),
         sequence: session.sequence,
         due_at: timing::due_at(&tokens, &snapshot.credential.id, &app.config.refresh.settings()),
         tokens,
-        identity: Some(json!({
-            "id": identity.user_id, "name": identity.name, "email": identity.email, "role": identity.role,
-            "account": identity.account_name,
-        })),
+        identity: Some(care::identity_json(identity)),
         extras: Vec::new(),
         at: app.seams.clock.now(),
         actor: identity.name.clone(),
@@ -326,14 +400,13 @@ async fn store(app: &Arc<App>, session: &Session, asked: &Asked, tokens: TokenSe
             );
             Ending { ok: true, title: "Connected".to_owned(), text }
         }
-        Granted::Older => Ending::trouble(
-            "A newer consent was faster",
-            "This connector was reconnected from another window that was started after this one. Nothing is left to do.",
-        ),
+        Granted::Older => {
+            give_back().await;
+            let text = "It was reconnected from another window that was started after this one. Nothing is left to do.";
+            Ending { ok: true, title: "Connected".to_owned(), text: text.to_owned() }
+        }
         Granted::Gone => {
-            if let Some(client) = app.config.oauth_apps.get(&snapshot.provider) {
-                app.engine.revoke(&asked.facts, &client.app(), &access_token).await;
-            }
+            give_back().await;
             Ending::trouble("This connector was removed", "There is nothing to connect any more.")
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::{
-    extract::{Path, State},
+    extract::{Path, State, rejection::FormRejection},
     http::{HeaderMap, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
@@ -14,7 +14,7 @@ use holdfast_core::{
     ports::StoreError,
     provider::{About, Account, Auth, OAuth2, Provider},
 };
-use holdfast_store::{Created, Purpose, Session, StartSession};
+use holdfast_store::{Purpose, Session, StartSession};
 use secrecy::ExposeSecret;
 use serde::Deserialize;
 use tracing::warn;
@@ -66,7 +66,11 @@ async fn page(
         "Sign in there with an admin or agent of your account and allow the access."
     };
     let known = account.as_ref().map(|account| format!("<dt>Account</dt><dd>{}</dd>", escape(&account.display)));
-    let field = if account.is_some() { String::new() } else { account_field(about, refused) };
+    let field = if account.is_some() {
+        String::new()
+    } else {
+        account_field(about, refused.unwrap_or((session.account.as_deref().unwrap_or_default(), "")))
+    };
     let scopes = about.scopes.iter().map(|scope| format!("<li>{}</li>", escape(scope.words)));
     let body = format!(
         "<p>You are about to go to {name}. {intro}</p>\
@@ -80,18 +84,15 @@ async fn page(
     );
     let display = account.as_ref().map_or(name, |account| account.display.as_str());
     let title = format!("{} {display}", if again { "Reconnect" } else { "Connect" });
-    // The consent page's own origin, where its account is known already; else the provider's pattern.
-    let leads_to = match account.as_ref().map(|account| provider.auth(account)) {
-        Some(Auth::OAuth2(facts)) => Some(facts.authorize_url.origin().ascii_serialization()),
-        Some(Auth::ApiKey(_)) => return Err(no_app(name)),
-        None => Some(any_account(provider)),
-    };
+    if matches!(account.as_ref().map(|account| provider.auth(account)), Some(Auth::ApiKey(_))) {
+        return Err(no_app(name));
+    }
     let status = if refused.is_some() { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::OK };
+    let leads_to = Some(leads_to(provider));
     Ok(Page { status, mood: Mood::Ask, title, body, leads_to })
 }
 
-fn account_field(about: &About, refused: Option<(&str, &str)>) -> String {
-    let (typed, message) = refused.unwrap_or_default();
+fn account_field(about: &About, (typed, message): (&str, &str)) -> String {
     let problem = if message.is_empty() {
         String::new()
     } else {
@@ -113,18 +114,12 @@ fn capitalised(text: &str) -> String {
     chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
 }
 
-/// The sources that a form may lead to while the account is open: the host of the example, or any one beside it.
-fn any_account(provider: &dyn Provider) -> String {
+/// Where the form may lead. Browsers hold every redirect after a form to it, and a provider's sign-in may go over hosts
+/// that nobody knows beforehand (single sign-on, a helpdesk's own domain): any https one, and a sandbox's own origin.
+fn leads_to(provider: &dyn Provider) -> String {
     let example = provider.account(provider.about().account_example).ok();
-    let origin = example.map(|account| account.base_url.origin());
-    match origin {
-        Some(url::Origin::Tuple(scheme, url::Host::Domain(host), port)) => {
-            let parent = host.split_once('.').map_or(host.as_str(), |(_, parent)| parent);
-            format!("{scheme}://*.{parent}:{port}")
-        }
-        Some(origin) => origin.ascii_serialization(),
-        None => String::new(),
-    }
+    let plain = example.map(|account| account.base_url).filter(|base| base.scheme() == "http");
+    plain.map_or_else(|| "https:".to_owned(), |base| format!("https: {}", base.origin().ascii_serialization()))
 }
 
 /// POST: binds the consent to this browser and sends it to the provider.
@@ -133,16 +128,20 @@ pub(super) async fn start(
     Path(link): Path<String>,
     jar: CookieJar,
     headers: HeaderMap,
-    axum::Form(form): axum::Form<Form>,
+    form: Result<axum::Form<Form>, FormRejection>,
 ) -> Result<Response, Page> {
     let from_elsewhere = headers.get("sec-fetch-site").is_some_and(|site| site == "cross-site");
     if from_elsewhere {
         let way_on = "Open the connect link itself, and press the button there.";
         return Err(Page::trouble(StatusCode::FORBIDDEN, "This was sent from another site", way_on));
     }
-    let session = open_session(&app, &link).await?;
-    if let Some(typed) = &form.account {
-        name_account(&app, &session, typed).await?;
+    let mut session = open_session(&app, &link).await?;
+    let form = form.map_err(|_| {
+        let way_on = "Open the connect link again, and press the button there.";
+        Page::trouble(StatusCode::BAD_REQUEST, "The form did not arrive as it was sent", way_on)
+    })?;
+    if let Some(typed) = form.0.account.filter(|_| session.purpose == Purpose::Connect) {
+        session.account = Some(named_account(&app, &session, &typed).await?);
     }
     let asked = asked(&app, &session).await?;
     let Some(client) = app.config.oauth_apps.get(&asked.snapshot.provider) else {
@@ -160,6 +159,7 @@ pub(super) async fn start(
         state_hash: keys::hash(state.expose_secret()),
         browser_hash: keys::hash(&browser),
         verifier: asked.facts.pkce.then(|| verifier.clone()),
+        account: session.account,
         at,
         state_expires_at: at + STATE_LIFE,
     };
@@ -179,28 +179,15 @@ pub(super) async fn start(
     Ok((StatusCode::SEE_OTHER, jar, [(header::LOCATION, target)]).into_response())
 }
 
-/// Keeps the account that a person typed, if the connector has none yet.
-async fn name_account(app: &App, session: &Session, typed: &str) -> Result<(), Page> {
+/// The account that a person typed. It stays with this consent until the grant is stored, so that a slip can be mended.
+async fn named_account(app: &App, session: &Session, typed: &str) -> Result<String, Page> {
     let (snapshot, provider) = connector(app, session).await?;
-    if !snapshot.account.is_empty() {
-        return Ok(());
-    }
-    let account = match provider.account(typed) {
-        Ok(account) => account,
+    match provider.account(typed) {
+        Ok(account) => Ok(account.id),
         Err(invalid) => {
             let refused = Some((typed, invalid.message.as_str()));
-            return Err(page(app, session, &snapshot, provider.as_ref(), refused).await?);
+            Err(page(app, session, &snapshot, provider.as_ref(), refused).await?)
         }
-    };
-    let named = app.store.name_account(&snapshot.connector, &account.id, &account.display).await.map_err(ours)?;
-    app.changed(&snapshot.connector);
-    match named {
-        Created::New(_) => Ok(()),
-        Created::Exists(_) | Created::AliasTaken(_) => Err(Page::trouble(
-            StatusCode::CONFLICT,
-            "This account is connected already",
-            "Ask whoever sent you the link for one that reconnects it.",
-        )),
     }
 }
 
@@ -253,9 +240,14 @@ async fn connector(app: &App, session: &Session) -> Result<(Arc<Snapshot>, Arc<d
     }
 }
 
+/// The connector's account, or the one that was named for this consent.
+fn account_of<'a>(snapshot: &'a Snapshot, session: &'a Session) -> &'a str {
+    if snapshot.account.is_empty() { session.account.as_deref().unwrap_or_default() } else { &snapshot.account }
+}
+
 pub(super) async fn asked(app: &App, session: &Session) -> Result<Asked, Page> {
     let (snapshot, provider) = connector(app, session).await?;
-    let account = provider.account(&snapshot.account).map_err(|_| {
+    let account = provider.account(account_of(&snapshot, session)).map_err(|_| {
         let way_on = "Open the connect link again and say which account it is.";
         Page::trouble(StatusCode::UNPROCESSABLE_ENTITY, "The account is missing", way_on)
     })?;

@@ -14,15 +14,16 @@ use crate::{credential::Snapshot, id::ConnectorId};
 pub(super) struct Cache(RwLock<HashMap<ConnectorId, Arc<Entry>>>);
 
 pub(super) struct Entry {
-    kept: RwLock<Option<Arc<Snapshot>>>,
+    /// With the era of the signals in which it was loaded.
+    kept: RwLock<Option<(u64, Arc<Snapshot>)>>,
     generation: watch::Sender<u64>,
     /// One load at a time: the others find its result.
     pub(super) loading: Mutex<()>,
 }
 
 impl Cache {
-    pub(super) fn get(&self, connector: &ConnectorId) -> Option<Arc<Snapshot>> {
-        self.read().get(connector)?.get()
+    pub(super) fn get(&self, connector: &ConnectorId, era: u64) -> Option<Arc<Snapshot>> {
+        self.read().get(connector)?.get(era)
     }
 
     pub(super) fn entry(&self, connector: &ConnectorId) -> Arc<Entry> {
@@ -60,8 +61,9 @@ impl Cache {
 }
 
 impl Entry {
-    pub(super) fn get(&self) -> Option<Arc<Snapshot>> {
-        self.kept.read().expect("no panic happens while it is held").clone()
+    pub(super) fn get(&self, era: u64) -> Option<Arc<Snapshot>> {
+        let kept = self.kept.read().expect("no panic happens while it is held");
+        kept.as_ref().filter(|(loaded_in, _)| *loaded_in == era).map(|(_, snapshot)| Arc::clone(snapshot))
     }
 
     pub(super) fn watch(&self) -> watch::Receiver<u64> {
@@ -73,10 +75,10 @@ impl Entry {
     }
 
     /// Keeps a snapshot that was loaded while the entry was at `generation`.
-    pub(super) fn keep(&self, snapshot: Arc<Snapshot>, generation: u64) {
+    pub(super) fn keep(&self, snapshot: Arc<Snapshot>, era: u64, generation: u64) {
         let mut kept = self.kept.write().expect("no panic happens while it is held");
         if self.generation() == generation {
-            *kept = Some(snapshot);
+            *kept = Some((era, snapshot));
         }
     }
 

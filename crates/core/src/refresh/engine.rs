@@ -147,20 +147,20 @@ impl Engine {
 
     /// What memory holds, if it may be trusted.
     fn trusted(&self, connector: &ConnectorId) -> Option<Arc<Snapshot>> {
-        if self.ports.signals.alive() { self.cache.get(connector) } else { None }
+        self.cache.get(connector, self.ports.signals.era()?)
     }
 
     /// The connector as committed: from memory while signals are known to arrive, else from the database.
     pub async fn snapshot(&self, connector: &ConnectorId) -> Result<Option<Arc<Snapshot>>, StoreError> {
-        if !self.ports.signals.alive() {
+        let Some(era) = self.ports.signals.era() else {
             return Ok(self.ports.store.load(connector).await?.map(Arc::new));
-        }
-        if let Some(kept) = self.cache.get(connector) {
+        };
+        if let Some(kept) = self.cache.get(connector, era) {
             return Ok(Some(kept));
         }
         let entry = self.cache.entry(connector);
         let _one = entry.loading.lock().await;
-        if let Some(kept) = entry.get() {
+        if let Some(kept) = entry.get(era) {
             return Ok(Some(kept));
         }
         let generation = entry.generation();
@@ -169,7 +169,7 @@ impl Engine {
             return Ok(None);
         };
         let loaded = Arc::new(loaded);
-        entry.keep(Arc::clone(&loaded), generation);
+        entry.keep(Arc::clone(&loaded), era, generation);
         Ok(Some(loaded))
     }
 
@@ -221,8 +221,8 @@ impl Engine {
             }
             false
         });
-        let refreshed = futures::future::join_all(refreshes).await;
-        Ok(refreshed.into_iter().filter(|refreshed| *refreshed).count())
+        let results = futures::future::join_all(refreshes).await;
+        Ok(results.into_iter().filter(|refreshed| *refreshed).count())
     }
 
     /// Work that a drain waits for and that no caller cuts off by going away.

@@ -75,7 +75,7 @@ impl MemoryStore {
 
     /// One replica's view.
     pub fn replica(self: &Arc<Self>) -> Arc<Replica> {
-        Arc::new(Replica { shared: Arc::clone(self), faults: Mutex::default(), deaf: Mutex::new(false) })
+        Arc::new(Replica { shared: Arc::clone(self), faults: Mutex::default(), hearing: Mutex::default() })
     }
 
     /// A connected connector with this pair, valid for `life` from now.
@@ -135,8 +135,13 @@ impl MemoryStore {
 
     /// Changes a row as another writer would, and signals it.
     pub fn change(&self, connector: &ConnectorId, change: impl FnOnce(&mut Snapshot)) {
-        change(self.state().connectors.get_mut(connector).expect("the connector exists"));
+        self.change_unheard(connector, change);
         self.signal(connector);
+    }
+
+    /// The same while nobody hears it.
+    pub fn change_unheard(&self, connector: &ConnectorId, change: impl FnOnce(&mut Snapshot)) {
+        change(self.state().connectors.get_mut(connector).expect("the connector exists"));
     }
 
     /// The row as committed.
@@ -192,7 +197,8 @@ impl MemoryStore {
 pub struct Replica {
     shared: Arc<MemoryStore>,
     faults: Mutex<HashMap<Op, VecDeque<Fault>>>,
-    deaf: Mutex<bool>,
+    /// Whether it is deaf, and the era.
+    hearing: Mutex<(bool, u64)>,
 }
 
 impl Replica {
@@ -210,7 +216,8 @@ impl Replica {
 
     /// Its signals are not known to arrive any more, or are again.
     pub fn set_deaf(&self, deaf: bool) {
-        *self.deaf.lock().expect("no panic happens while it is held") = deaf;
+        let mut hearing = self.hearing.lock().expect("no panic happens while it is held");
+        *hearing = (deaf, hearing.1 + 1);
     }
 
     async fn meet(&self, op: Op) -> Result<(), StoreError> {
@@ -488,7 +495,8 @@ impl Signals for Replica {
         self.shared.signals.subscribe()
     }
 
-    fn alive(&self) -> bool {
-        !*self.deaf.lock().expect("no panic happens while it is held")
+    fn era(&self) -> Option<u64> {
+        let (deaf, era) = *self.hearing.lock().expect("no panic happens while it is held");
+        (!deaf).then_some(era)
     }
 }

@@ -423,6 +423,11 @@ async fn memory_is_not_trusted_while_signals_may_be_missed() {
     rig.store.reconnect(&connector, &("AT9".to_owned(), "RT9".to_owned()), HOUR);
 
     assert_eq!(ask_token(&engine, &connector).await, "AT9");
+    assert_eq!(ask_token(&engine, &connector).await, "AT9");
+    rig.store.change_unheard(&connector, |row| row.health = Health::Disconnected);
+    signals.set_deaf(false);
+    let error = ask(&engine, &connector).await.unwrap_err();
+    assert_eq!(error, AuthError::Disconnected, "what was remembered before the silence is void");
 }
 
 #[tokio::test(start_paused = true)]

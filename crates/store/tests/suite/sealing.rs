@@ -88,6 +88,7 @@ async fn no_secret_stands_in_the_database_file() {
         state_hash: [2; 32],
         browser_hash: [3; 32],
         verifier: Some(SecretString::from("verifier-canary")),
+        account: None,
         at: moment(1),
         state_expires_at: moment(600),
     };

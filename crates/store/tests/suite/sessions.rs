@@ -33,6 +33,7 @@ fn start(link: u8, state: u8) -> StartSession {
         state_hash: [state; 32],
         browser_hash: [9; 32],
         verifier: Some(SecretString::from("verifier")),
+        account: Some("acme".to_owned()),
         at: moment(10),
         state_expires_at: moment(610),
     }
@@ -57,13 +58,13 @@ async fn a_state_is_taken_once(db: Arc<TestDatabase>) {
     assert_eq!(found.return_url.as_deref(), Some("https://app.example/done"));
     assert!(matches!(store.take_state(&[20; 32], moment(20)).await.unwrap(), Taken::Unknown), "it was started again");
 
-    store.finish_session(&id, &json!({"connected": true})).await.unwrap();
+    store.finish_session(&id, 2, &json!({"connected": true})).await.unwrap();
     let used = store.take_state(&[21; 32], moment(30)).await.unwrap();
     assert!(matches!(&used, Taken::Used(Some(result)) if result["connected"] == true), "{used:?}");
     let finished = store.find_session_by_link(&[1; 32]).await.unwrap().unwrap();
     assert!(finished.verifier.is_none() && finished.result.is_some());
     assert_eq!(store.start_session(&start(1, 22)).await.unwrap(), Some(3), "a consent that failed can be tried again");
-    assert_eq!(store.session_result(&id).await.unwrap(), None);
+    assert_eq!(store.find_session_by_id(&id).await.unwrap().unwrap().result, None);
     let again = store.find_session_by_state(&[22; 32]).await.unwrap().unwrap();
     assert_eq!((again.id, again.sequence), (id, 3));
 }

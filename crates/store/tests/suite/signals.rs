@@ -26,7 +26,7 @@ async fn running(store: &Store) -> tokio_util::sync::DropGuard {
         let (store, stop) = (store.clone(), stop.clone());
         async move { store.run(stop).await }
     });
-    eventually("signals arrive", || async { store.alive().then_some(()) }).await;
+    eventually("signals arrive", || async { store.era().map(|_| ()) }).await;
     stop.drop_guard()
 }
 
@@ -90,7 +90,7 @@ async fn every_write_of_a_connector_is_told(db: Arc<TestDatabase>) {
 
 async fn across(db: Arc<TestDatabase>) {
     let (one, two) = (db.replica("one").await, db.replica("two").await);
-    assert!(!two.alive(), "nobody listens yet");
+    assert!(two.era().is_none(), "nobody listens yet");
     let _running = running(&two).await;
     let mut signals = two.subscribe();
 
@@ -115,7 +115,7 @@ async fn cut(db: Arc<TestDatabase>) {
 
     assert_eq!(missed, 1);
     heard(&mut signals, &Signal::All).await;
-    eventually("signals arrive again", || async { store.alive().then_some(()) }).await;
+    eventually("signals arrive again", || async { store.era().map(|_| ()) }).await;
     let id = ConnectorId::from("con_later");
     db.execute("SELECT pg_notify('holdfast', 'connector:con_later')").await;
     heard(&mut signals, &Signal::Connector(id)).await;
@@ -132,7 +132,7 @@ async fn deaf(db: Arc<TestDatabase>) {
 
     drop(running);
 
-    eventually("silence is noticed", || async { (!store.alive()).then_some(()) }).await;
+    eventually("silence is noticed", || async { store.era().is_none().then_some(()) }).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -65,7 +65,7 @@ impl Flight {
             };
             let timeout = decide::send_timeout(terms.facts.reuse_grace, sends == 0, &self.engine.settings);
             if !self.hold(held, &exchange, timeout).await {
-                let close = self.closing(OutcomeKind::NotSent, None, sends, started, self.lost(&snapshot, &so_far));
+                let close = self.closing(OutcomeKind::NotSent, None, sends, started, self.lost(&snapshot, so_far));
                 self.close(&exchange, close).await;
                 return Err(over(AuthError::Unavailable {
                     class: Trouble::Ours,
@@ -99,7 +99,7 @@ impl Flight {
                         Ok(again) if still_there(&again, &exchange) => snapshot = again,
                         moved => {
                             let kind = if moved.is_ok() { OutcomeKind::Superseded } else { OutcomeKind::Internal };
-                            let close = self.closing(kind, None, sends, started, self.lost(&snapshot, &so_far));
+                            let close = self.closing(kind, None, sends, started, self.lost(&snapshot, so_far));
                             self.close(&exchange, close).await;
                             moved?;
                             return Err(Blocked::Over(self.compare().await.unwrap_or_else(|| Err(moved_on()))));
@@ -426,7 +426,7 @@ impl Flight {
     }
 
     /// Marks for a row that closes without an outcome of its own, if an answer was lost on the way.
-    fn lost(&self, snapshot: &Snapshot, so_far: &SoFar) -> Option<Marks> {
+    fn lost(&self, snapshot: &Snapshot, so_far: SoFar) -> Option<Marks> {
         let failures = snapshot.credential.backoff.failures.saturating_add(1);
         so_far.answer_lost.then(|| Marks {
             trouble: Trouble::Ambiguous,
