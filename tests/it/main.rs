@@ -6,6 +6,7 @@ mod canary;
 mod cli;
 mod connect;
 mod contract;
+mod demo;
 mod health;
 mod import;
 mod reconnect;

@@ -15,6 +15,7 @@ use anyhow::{Context, bail};
 use holdfast_core::OrgId;
 use holdfast_sandbox::{CLIENT_ID, CLIENT_SECRET, GrantRequest, Sandbox};
 use holdfast_store::MasterKey;
+use rustix::fs::FlockOperation;
 use secrecy::ExposeSecret;
 use serde_json::json;
 
@@ -41,7 +42,7 @@ pub(super) async fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
     let dir = args.dir.clone().unwrap_or_else(|| PathBuf::from("holdfast-demo"));
     let address = ([127, 0, 0, 1], args.port).into();
     let listener = serve::listen(address).await.context("try `holdfast demo --port 0`")?;
-    clear(&dir)?;
+    let _ours = clear(&dir)?;
     let sandbox = Sandbox::builder()
         .with(|options| options.min_expires_in = 1)
         .start()
@@ -62,25 +63,29 @@ pub(super) async fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// An empty folder of our own. One that is not the demo's is left alone.
-fn clear(dir: &Path) -> anyhow::Result<()> {
+/// An empty folder of our own, for as long as the answer is held. One that is not the demo's is left alone, and so is one
+/// that another demo is using.
+fn clear(dir: &Path) -> anyhow::Result<fs::File> {
     fs::create_dir_all(dir).with_context(|| format!("cannot make the folder {}", dir.display()))?;
     let marker = dir.join(MARKER);
     if !marker.exists() && fs::read_dir(dir)?.next().is_some() {
         bail!("{} is not empty and not a demo's folder; choose another with --dir PATH", dir.display());
     }
-    let files = ["", "-wal", "-shm", ".sock", ".lock"].map(|end| format!("{DATABASE}{end}"));
-    for file in files {
+    let mut marker = fs::OpenOptions::new().create(true).truncate(false).write(true).open(marker)?;
+    if rustix::fs::flock(&marker, FlockOperation::NonBlockingLockExclusive).is_err() {
+        bail!("another demo is using {}; end it, or choose another folder with --dir PATH", dir.display());
+    }
+    for file in ["", "-wal", "-shm", ".sock", ".lock"].map(|end| format!("{DATABASE}{end}")) {
         match fs::remove_file(dir.join(file)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
             _ => {}
         }
     }
-    fs::write(
+    writeln!(
         marker,
-        "This folder belongs to `holdfast demo`, which starts over in it each time. Delete it as you like.\n",
+        "This folder belongs to `holdfast demo`, which starts over in it each time. Delete it as you like."
     )?;
-    Ok(())
+    Ok(marker)
 }
 
 fn config(dir: &Path, sandbox: &Sandbox) -> anyhow::Result<Config> {
