@@ -10,6 +10,7 @@ use holdfast_tests::{
     until::{until, uptime},
 };
 use serde_json::Value;
+use sqlx::{Connection as _, Executor as _};
 
 use crate::{BOUND, issued, presented};
 
@@ -136,6 +137,38 @@ async fn stranded_connections_to_the_database_lose_no_rotated_token() {
     scene.is_stored().await;
 
     println!("stored over a new connection after {:?}", uptime() - answered);
+    scene.both_serve().await;
+    assert_eq!(presented(&scene.expired.helpdesk), [Rotated]);
+}
+
+/// The connection leads nowhere from the middle of the transaction that stores the token: the server knows nothing of
+/// it, and keeps the credential's lock, for the owner as for everybody else.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_transaction_that_was_left_behind_loses_no_rotated_token() {
+    let scene = Scene::set(&LONG).await;
+    scene.expired.helpdesk.trouble(|faults| faults.hold_answers = true);
+    let call = tokio::spawn(scene.one.token_call(&scene.expired.id));
+    issued(&scene.expired.helpdesk, 2).await;
+    call.abort();
+    // The transaction writes the credential first, then closes the journal row, and is stopped there.
+    let mut session = scene.cluster.database.session().await;
+    let mut lock = session.begin().await.expect("the database is there");
+    lock.execute("SELECT 1 FROM exchanges FOR UPDATE").await.expect("the statement is right");
+    scene.expired.helpdesk.calm();
+    let blocked = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
+                   AND wait_event_type = 'Lock'";
+    until("the owner's transaction is stopped", BOUND, || async {
+        let blocked = scene.cluster.database.number(blocked).await;
+        if blocked > 0 { Ok(()) } else { Err(blocked) }
+    })
+    .await;
+
+    scene.line.strand();
+    lock.rollback().await.expect("the database is there");
+    let stranded = uptime();
+
+    scene.is_stored().await;
+    println!("stored {:?} after its transaction was left behind", uptime() - stranded);
     scene.both_serve().await;
     assert_eq!(presented(&scene.expired.helpdesk), [Rotated]);
 }

@@ -145,6 +145,7 @@ impl Cluster {
         ] {
             cluster.environment.push((format!("HOLDFAST_{name}"), value.to_owned()));
         }
+        cluster.run(&["migrate"]).await;
         cluster.run(&["user", "create", "--org", ORG, "--email", "ada@acme.example"]).await;
         cluster.key = cluster.new_key("callers").await.1;
         cluster

@@ -27,6 +27,9 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 /// A connection that rested for longer is tried before it is used.
 const TEST_AFTER: Duration = Duration::from_secs(10);
+/// A transaction whose client went away without a sign, or stands still, keeps its locks no longer than this: nobody else
+/// could store a token, not even its owner over another connection. Between our statements lie milliseconds.
+const IDLE_IN_TRANSACTION: (&str, &str) = ("idle_in_transaction_session_timeout", "5s");
 /// Statements that take longer are logged, without their values.
 const SLOW: Duration = Duration::from_secs(1);
 
@@ -43,7 +46,8 @@ pub enum Kind {
 #[derive(Clone)]
 pub struct Options {
     /// `sqlite://path/to/file.db` or `postgres://…`. A pooler in transaction mode in between must keep prepared
-    /// statements apart (PgBouncer from 1.21 on, with `max_prepared_statements` above 0).
+    /// statements apart (PgBouncer from 1.21 on, with `max_prepared_statements` above 0), and should end transactions
+    /// that stand still (`idle_transaction_timeout`); where `url` is direct, we see to that.
     pub url: String,
     /// PostgreSQL without a pooler in between, for the listener; `None`: `url` is direct.
     pub listen_url: Option<String>,
@@ -119,6 +123,10 @@ impl Store {
         let patience = (kind == Kind::Postgres).then(|| Patience::new(Arc::clone(&options.clock)));
         if let Some(patience) = patience.clone() {
             connect.map_sqlx_postgres_pool_opts(move |pool| patience.watch(pool, TEST_AFTER));
+            // A pooler in between takes no such setting; it has one of its own for this.
+            if options.listen_url.is_none() {
+                connect.map_sqlx_postgres_opts(|postgres| postgres.options([IDLE_IN_TRANSACTION]));
+            }
         }
         let db = Database::connect(connect).await.map_err(failed("connect to the database"))?;
         let db = Patient::new(db, patience);
