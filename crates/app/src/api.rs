@@ -103,7 +103,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
         let (parts, body) = request.into_parts();
         let bytes = Bytes::from_request(Request::from_parts(parts.clone(), body), state)
             .await
-            .map_err(|error| Problem::new(error.status(), "invalid_json", error.body_text()))?;
+            .map_err(|error| not_read(error.status()))?;
         // PostgreSQL keeps no text with a NUL in it, and nothing here is named with one.
         if bytes.windows(6).any(|six| six == br"\u0000") {
             let detail = "The body holds a NUL character; leave it out.";
@@ -131,9 +131,7 @@ impl<T: DeserializeOwned + Default, S: Send + Sync> FromRequest<S> for OptionalB
     type Rejection = Problem;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
-        let body = Bytes::from_request(request, state)
-            .await
-            .map_err(|error| Problem::new(error.status(), "invalid_json", error.body_text()))?;
+        let body = Bytes::from_request(request, state).await.map_err(|error| not_read(error.status()))?;
         if body.is_empty() {
             return Ok(Self(T::default()));
         }
@@ -169,7 +167,19 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
     }
 }
 
+/// A body that was too long, or broke off.
+fn not_read(status: StatusCode) -> Problem {
+    if status == StatusCode::PAYLOAD_TOO_LARGE {
+        let detail = format!("The body is longer than {LONGEST_BODY_BYTES} bytes.");
+        return Problem::new(status, "too_large", detail);
+    }
+    Problem::new(status, "invalid_json", "The body could not be read.")
+}
+
 /// Serde quotes input in its words; a credential in the wrong place must not come back in an answer or reach a log.
 fn plain(words: &str) -> String {
-    crate::api::import::without_values(words)
+    let framing =
+        ["Failed to deserialize the JSON body into the target type: ", "Failed to deserialize query string: "];
+    let bare = framing.iter().find_map(|frame| words.strip_prefix(frame)).unwrap_or(words);
+    crate::api::import::without_values(bare)
 }

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use anyhow::Context;
 use async_trait::async_trait;
 use holdfast_core::{
     ConnectorId, Engine, OrgId, Providers, id,
@@ -157,7 +158,12 @@ pub async fn open(config: &Config, seams: &Seams, replica: String) -> anyhow::Re
         random: seams.random.clone(),
         heartbeat: Options::HEARTBEAT,
     };
-    Ok(Store::connect(options).await?)
+    let shown = config.database.shown_url();
+    Store::connect(options).await.with_context(|| {
+        format!(
+            "cannot open the database {shown}: check database.url, and that it is running or its folder can be written"
+        )
+    })
 }
 
 fn join(base: &Url, path: &str) -> String {

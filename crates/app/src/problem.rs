@@ -140,14 +140,17 @@ impl Problem {
                 "The connector was disconnected by an admin. Reconnect it to use it again.",
             ),
             AuthError::AuthFailed { reason, detail, .. } => {
-                let words = detail.map(|words| format!(" It said: {words}.")).unwrap_or_default();
+                let words = detail.map(|words| format!(" It said: {}.", bare(&words))).unwrap_or_default();
                 let detail = format!("{}{words} A person has to reconnect it.", reason.sentence(provider));
                 Self::new(S::CONFLICT, "connector_auth_failed", detail)
             }
             AuthError::AppRejected { detail, retry_after } => Self::new(
                 S::BAD_GATEWAY,
                 "oauth_app_rejected",
-                format!("The OAuth app itself is at fault, not the connector; the operator has to look: {detail}."),
+                format!(
+                    "The OAuth app itself is at fault, not the connector; the operator has to look: {}.",
+                    bare(&detail)
+                ),
             )
             .retry_after(retry_after),
             AuthError::Unreadable => Self::new(
@@ -166,7 +169,11 @@ impl Problem {
             AuthError::Unavailable { class, detail, retry_after } => Self::new(
                 S::SERVICE_UNAVAILABLE,
                 "refresh_unavailable",
-                format!("There is no token at the moment ({}): {detail}. Nobody has to reconnect.", class.as_str()),
+                format!(
+                    "There is no token at the moment ({}): {}. Nobody has to reconnect.",
+                    class.as_str(),
+                    bare(&detail)
+                ),
             )
             .retry_after(retry_after),
         }
@@ -193,6 +200,11 @@ impl From<Error> for Problem {
             Retry::After(after) => problem.retry_after(after),
         }
     }
+}
+
+/// Somebody else's words without the mark at their end, to stand within a sentence of ours.
+fn bare(words: &str) -> &str {
+    words.trim_end_matches(['.', '!', '?', ' '])
 }
 
 impl IntoResponse for Problem {

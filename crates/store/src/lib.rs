@@ -39,7 +39,7 @@ pub use seal::{BadMasterKey, MasterKey};
 pub use serving::ServingLock;
 pub use sessions::{NewSession, Purpose, Session, StartSession, Taken};
 pub use store::{Kind, Options, Store};
-pub use timeline::{Entry, TimelineItem};
+pub use timeline::{Entry, TimelineItem, is_timeline_cursor};
 pub use users::{EmailTaken, NewUser};
 
 pub use holdfast_core::ports::StoreError;

@@ -144,6 +144,11 @@ pub(crate) async fn insert(store: &Store, tx: &impl ConnectionTrait, entry: &Ent
     sql::run(tx, "write the timeline", sql, values).await.map(|_| ())
 }
 
+/// Whether a text is a cursor of a timeline.
+pub fn is_timeline_cursor(cursor: &str) -> bool {
+    parse_cursor(cursor).is_some()
+}
+
 fn parse_cursor(cursor: &str) -> Option<(DateTime<Utc>, &str)> {
     let (at, id) = cursor.split_once('_')?;
     Some((DateTime::from_timestamp_micros(at.parse().ok()?)?, id))

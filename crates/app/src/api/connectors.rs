@@ -59,6 +59,10 @@ pub(super) struct ChangeBody {
     extras: Option<BTreeMap<String, SecretString>>,
 }
 
+fn bad_cursor() -> Problem {
+    Problem::invalid("cursor", "Take the cursor from next_cursor of the page before, as it is.")
+}
+
 fn limit(given: Option<u64>) -> Result<u64, Problem> {
     match given {
         None => Ok(PAGE.0),
@@ -101,6 +105,9 @@ pub(super) async fn list(
             Problem::invalid("health", "health is one of pending, connected, auth_failed, disconnected.")
         })?),
     };
+    if query.cursor.as_deref().is_some_and(|cursor| !cursor.starts_with("con_")) {
+        return Err(bad_cursor());
+    }
     let filter = Filter { provider: query.provider, health };
     let page = app.store.connectors(caller.org(), &filter, query.cursor.as_deref(), limit(query.limit)?).await?;
     Ok(Json(List { data: page.data.iter().map(ConnectorBody::from).collect(), next_cursor: page.next_cursor }))
@@ -207,6 +214,9 @@ pub(super) async fn timeline(
     caller.needs("connectors:read")?;
     let ConnectorView { snapshot, .. } = caller.connector(&app, &id).await?;
     let limit = limit(query.limit)?;
+    if query.cursor.as_deref().is_some_and(|cursor| !holdfast_store::is_timeline_cursor(cursor)) {
+        return Err(bad_cursor());
+    }
     let page = app.store.timeline(caller.org(), &snapshot.connector, query.cursor.as_deref(), limit).await?;
     Ok(Json(List { data: page.data.into_iter().map(TimelineBody::from).collect(), next_cursor: page.next_cursor }))
 }

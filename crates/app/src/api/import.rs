@@ -1,7 +1,7 @@
 //! The body of `POST /connectors`, also a line of `connector import`: a connector, with or without a credential that
 //! comes from another system.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc};
 
 use chrono::{DateTime, TimeDelta, Utc};
 use holdfast_core::{
@@ -156,7 +156,7 @@ fn checked_alias(alias: &str) -> Result<String, Problem> {
     Ok(alias.to_owned())
 }
 
-/// No access token lives longer; what says so is cut to it.
+/// No access token lives longer.
 const LONGEST_LIFE: TimeDelta = TimeDelta::days(366);
 
 type Extras = Vec<(String, SecretString)>;
@@ -181,8 +181,17 @@ fn credential(input: CredentialInput, auth: &Auth, now: DateTime<Utc>) -> Result
         (Auth::OAuth2(facts), None, access_token, refresh_token) => {
             let expires_at = match (input.expires_in, input.expires_at) {
                 (Some(_), Some(_)) => return invalid("expires_in", "Give expires_in or expires_at, not both."),
-                (Some(secs), None) => Some(now + relative(secs)),
-                (None, at) => at.map(|at| at.clamp(now - LONGEST_LIFE, now + LONGEST_LIFE)),
+                (Some(secs), None) => match TimeDelta::try_seconds(i64::try_from(secs).unwrap_or(i64::MAX)) {
+                    Some(life) if life <= LONGEST_LIFE => Some(now + life),
+                    _ => return invalid("expires_in", "It is in seconds, and at most 366 days."),
+                },
+                (None, Some(at)) if at < now - LONGEST_LIFE || at > now + LONGEST_LIFE => {
+                    return invalid(
+                        "expires_at",
+                        "It lies within 366 days of now; leave it out where the token does not end.",
+                    );
+                }
+                (None, at) => at,
             };
             let scopes = input.scope.as_deref().map(|scope| split(scope, facts));
             Secret::Tokens(tokens(access_token, refresh_token, expires_at, scopes, facts, now))
@@ -226,10 +235,6 @@ fn tokens(
         scopes: scopes.unwrap_or_default(),
         base_url: None,
     }
-}
-
-fn relative(secs: u64) -> TimeDelta {
-    TimeDelta::from_std(Duration::from_secs(secs)).unwrap_or(LONGEST_LIFE).min(LONGEST_LIFE)
 }
 
 fn split(scope: &str, facts: &OAuth2) -> Vec<String> {

@@ -73,6 +73,11 @@ async fn examine(config: Config) -> anyhow::Result<Vec<Finding>> {
 async fn examine_database(config: &Config, seams: &Seams) -> Vec<Finding> {
     let shown = config.database.shown_url();
     let exists = config.database.sqlite_path().is_none_or(|path| path.exists());
+    let folder = config.database.sqlite_path().and_then(|path| path.parent().map(std::path::Path::to_owned));
+    if let Some(folder) = folder.filter(|folder| !folder.as_os_str().is_empty() && !folder.is_dir()) {
+        let detail = format!("the folder {} does not exist", folder.display());
+        return vec![bad("database", detail, "make it, or correct database.url")];
+    }
     if !exists {
         return vec![good("database", format!("{shown} does not exist yet; `holdfast serve` makes it"))];
     }

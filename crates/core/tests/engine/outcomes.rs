@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use chrono::TimeDelta;
 use holdfast_core::{
     AuthError, Health, Need, Version,
-    credential::{Reason, Trouble},
+    credential::{Fingerprint, Reason, Trouble},
     health::Effect,
     ports::Trigger,
     provider::{ClientAuth, HostField, TokenBody},
@@ -348,6 +348,22 @@ async fn while_the_old_token_lives_every_trouble_still_serves_it() {
         assert!(rig.store.row(&connector).credential.degraded.is_some());
         assert_eq!(rig.store.row(&connector).health, Health::Connected);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_answer_for_a_rejected_token_is_asked_for_again_soon() {
+    let rig = Rig::new();
+    let engine = rig.replica("a").0;
+    let connector = rig.store.connect("con", &rig.endpoint.grant(), HOUR);
+    rig.endpoint.script([Script::json(500, &json!({}))]);
+    let rejected = Need::Not(Fingerprint::of(&SecretString::from("AT1")));
+
+    let error = engine.fresh(&connector, &rejected, Trigger::Rejected).await.unwrap_err();
+
+    let AuthError::Unavailable { class: Trouble::Ambiguous, retry_after, .. } = error else { panic!("{error:?}") };
+    assert!(retry_after < Duration::from_secs(10), "nothing is left of the old token that would be worth waiting for");
+    rig.pass(retry_after).await;
+    assert_eq!(token(&engine.fresh(&connector, &rejected, Trigger::Rejected).await.unwrap()), "AT2");
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,11 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
+use chrono::{DateTime, Utc};
 use tracing::{error, info, warn};
 
 use super::{Flight, Held};
 use crate::{
-    credential::{Reason, Snapshot, TokenSet, Trouble},
+    credential::{Fingerprint, Reason, Snapshot, TokenSet, Trouble},
     error::ErrorKind,
     exchange::{self, Grant, Outcome, Refusal, TokenAnswer},
     health::{Event, Health},
@@ -16,7 +17,7 @@ use crate::{
     },
     provider::{Auth, OAuth2, Provider},
     refresh::{
-        AuthError, OutcomeKind,
+        AuthError, Need, OutcomeKind,
         decide::{self, Case, Look, Next, Orphan, SoFar},
         engine::{FlightResult, chain, ours},
         timing,
@@ -79,7 +80,7 @@ impl Flight {
             let case = Case {
                 grace: terms.facts.reuse_grace,
                 has_next_secret: terms.app.next_client_secret.is_some(),
-                left: tokens.expires_at.and_then(|end| (end - now).to_std().ok()),
+                left: self.left(tokens, now),
                 failures: snapshot.credential.backoff.failures,
                 unit: self.engine.ports.random.unit(),
             };
@@ -123,6 +124,12 @@ impl Flight {
                 (Next::Store, _) => unreachable!("only a rotated outcome is stored"),
             }
         }
+    }
+
+    /// What is left of a token that may be served meanwhile: nothing of one that was just rejected.
+    fn left(&self, tokens: &TokenSet, now: DateTime<Utc>) -> Option<Duration> {
+        let rejected = matches!(&self.need, Need::Not(token) if *token == Fingerprint::of(&tokens.access_token));
+        tokens.expires_at.filter(|_| !rejected).and_then(|end| (end - now).to_std().ok())
     }
 
     async fn reread(&self) -> Result<Arc<Snapshot>, Blocked> {
