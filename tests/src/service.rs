@@ -157,11 +157,11 @@ impl Builder {
         let client = GuardedHttp::new(guard, Duration::from_secs(2)).expect("the client can be built");
         let seams = Seams { clock: self.clock.clone() as _, random: Arc::new(OsRandom), http: Arc::new(client) };
         let base = format!("http://{}", self.config.listen);
-        let app = App::build(self.config, seams).await.expect("the service can be built");
+        let (app, lock) = App::build(self.config, seams).await.expect("the service can be built");
         let org = app.store.ensure_org("Acme").await.expect("an organisation can be made");
         let key = make_key(&app, "Acme", &EVERYTHING).await;
         let stop = CancellationToken::new();
-        tokio::spawn(serve::serve(Arc::clone(&app), listener, stop.clone().cancelled_owned()));
+        tokio::spawn(serve::serve(Arc::clone(&app), lock, listener, stop.clone().cancelled_owned()));
         let acme = sandbox.helpdesk("acme").expect("it exists from the start");
         let started = TestApp {
             app,

@@ -14,7 +14,11 @@ use anyhow::Context;
 use holdfast_store::ServingLock;
 use serde_json::Value;
 
-use crate::{app::App, config::Config, seams::Seams};
+use crate::{
+    app::{AlreadyServed, App},
+    config::Config,
+    seams::Seams,
+};
 
 /// Somebody who answers [`Ask`]s.
 pub enum Admin {
@@ -31,17 +35,14 @@ impl Admin {
         if let Some(connection) = socket::connect(&config).await? {
             return Ok(Self::Server(Box::new(connection)));
         }
-        let app = App::build_for_command(config, seams).await?;
-        match app.store.lock_for_serving() {
-            Ok(lock) => {
-                app.store.void_previous(&lock).await?;
-                Ok(Self::Here(app, lock))
-            }
+        match App::build_for_command(config.clone(), seams.clone()).await {
+            Ok((app, lock)) => Ok(Self::Here(app, lock)),
             // A server, or another command, was a moment faster.
-            Err(held) => match socket::connect_soon(&app.config, &app.seams).await? {
+            Err(error) if error.is::<AlreadyServed>() => match socket::connect_soon(&config, &seams).await? {
                 Some(connection) => Ok(Self::Server(Box::new(connection))),
-                None => Err(held.into()),
+                None => Err(error),
             },
+            Err(error) => Err(error),
         }
     }
 

@@ -8,13 +8,19 @@ use holdfast_core::{
     ports::{OAuthApp, OAuthApps, Signal, Signals, StoreError},
     refresh::Ports,
 };
-use holdfast_store::{MasterKey, Options, Store};
+use holdfast_store::{MasterKey, Options, ServingLock, Store};
 use secrecy::ExposeSecret;
 use tokio::sync::broadcast::error::RecvError;
 use tokio_util::sync::CancellationToken;
+use tracing::warn;
 use url::Url;
 
 use crate::{config::Config, connect::Links, keys::Keys, metrics::Metrics, registry, seams::Seams};
+
+/// Another process serves this SQLite file.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct AlreadyServed(StoreError);
 
 /// One replica.
 pub struct App {
@@ -39,17 +45,23 @@ pub struct App {
 }
 
 impl App {
-    /// Opens the database, brings it up to date and starts the engine. Serves nothing yet.
-    pub async fn build(config: Config, seams: Seams) -> anyhow::Result<Arc<Self>> {
+    /// Opens the database, brings it up to date and starts the engine. Serves nothing yet. On SQLite the lock is the right
+    /// to do so; it is taken before anything is changed.
+    pub async fn build(config: Config, seams: Seams) -> anyhow::Result<(Arc<Self>, ServingLock)> {
         // First what can be wrong with the settings alone: a bad one must not have migrated a database.
         let providers = registry::providers(&config)?;
         let metrics = Metrics::install();
         let replica = id::new("rep", seams.clock.as_ref(), seams.random.as_ref());
         let store = open(&config, &seams, replica.clone()).await?;
+        let lock = store.lock_for_serving().map_err(AlreadyServed)?;
         if config.database.migrate_on_start {
             store.migrate().await?;
         }
         store.unlock().await?;
+        let lost = store.void_previous(&lock).await?;
+        if lost > 0 {
+            warn!("{lost} exchanges of the process before were not finished; their answers may be lost");
+        }
         let ports = Ports {
             clock: seams.clock.clone(),
             random: seams.random.clone(),
@@ -73,12 +85,12 @@ impl App {
             stop: CancellationToken::new(),
         });
         tokio::spawn(Arc::clone(&app).forget_changed_keys());
-        Ok(app)
+        Ok((app, lock))
     }
 
     /// The same for a command that comes and goes: it makes a schema where there is none, and changes none that replicas
     /// of another version may be using. On SQLite nobody does.
-    pub async fn build_for_command(mut config: Config, seams: Seams) -> anyhow::Result<Arc<Self>> {
+    pub async fn build_for_command(mut config: Config, seams: Seams) -> anyhow::Result<(Arc<Self>, ServingLock)> {
         if !config.database.is_sqlite() {
             let steps = open(&config, &seams, "command".to_owned()).await?.migration_status().await?;
             let applied = steps.iter().filter(|(_, applied)| *applied).count();

@@ -110,14 +110,10 @@ pub async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
 /// Serves until `end`, then drains: no new requests, the ones under way are answered, and no exchange is cut off.
 pub async fn serve(
     app: Arc<App>,
+    lock: ServingLock,
     listener: TcpListener,
     end: impl Future<Output = ()> + Send + 'static,
 ) -> anyhow::Result<()> {
-    let lock = app.store.lock_for_serving()?;
-    let lost = app.store.void_previous(&lock).await?;
-    if lost > 0 {
-        warn!("{lost} exchanges of the process before were not finished; their answers may be lost");
-    }
     let work = Beside::start(&app, lock)?;
     info!("listening on http://{}, reached as {}", listener.local_addr()?, app.config.public_url());
     let draining = app.draining.clone();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use argon2::{Argon2, PasswordHasher};
 use holdfast_core::{ConnectorId, OrgId, Snapshot, ports::CredentialStore};
-use holdfast_store::{Filter, NewUser};
+use holdfast_store::{EmailTaken, Filter, NewUser};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -140,7 +140,7 @@ async fn user_create(
     let user = NewUser { org, email: email.to_owned(), role, operator, password_hash, at };
     match app.store.create_user(&user).await? {
         Ok(id) => Ok(json!({ "id": id })),
-        Err(taken) => Err(Refused::new(taken.to_string())),
+        Err(EmailTaken) => Err(Refused::new(format!("the organisation has a person with the address {email} already"))),
     }
 }
 

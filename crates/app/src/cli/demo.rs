@@ -52,13 +52,13 @@ pub(super) async fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
     config.listen = listener.local_addr()?;
     logging::init(&config.log, "warn");
     let seams = Seams::system(&config)?;
-    let app = App::build(config, seams).await?;
+    let (app, lock) = App::build(config, seams).await?;
     let (key, connector) = seed(&app, &sandbox).await?;
     let mut stdout = io::stdout().lock();
     writeln!(stdout, "{}", story(&app, &sandbox, &dir.canonicalize()?, &key, &connector))?;
     stdout.flush()?;
     drop(stdout);
-    serve::serve(app, listener, serve::asked_to_stop()).await?;
+    serve::serve(app, lock, listener, serve::asked_to_stop()).await?;
     sandbox.stop().await;
     Ok(ExitCode::SUCCESS)
 }

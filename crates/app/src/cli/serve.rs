@@ -10,7 +10,7 @@ pub(super) async fn run(mut config: Config) -> anyhow::Result<ExitCode> {
     let listener = serve::listen(config.listen).await?;
     config.listen = listener.local_addr()?;
     let seams = Seams::system(&config)?;
-    let app = App::build(config, seams).await?;
-    serve::serve(app, listener, serve::asked_to_stop()).await?;
+    let (app, lock) = App::build(config, seams).await?;
+    serve::serve(app, lock, listener, serve::asked_to_stop()).await?;
     Ok(ExitCode::SUCCESS)
 }

@@ -308,8 +308,9 @@ fn not_exchanged(name: &str, outcome: &Outcome) -> Ending {
         Outcome::AppBroken(refusal) => {
             words(refusal);
             let text = format!(
-                "{name} refuses the id or secret of the app. The operator of this instance has to correct it; then open \
-                 the connect link again. Nothing was changed."
+                "{name} refuses the app or what it asks for ({}). The operator of this instance has to correct it; then open \
+                 the connect link again. Nothing was changed.",
+                refusal.code.as_deref().unwrap_or("without an error code")
             );
             Ending::trouble("The OAuth app is refused", text)
         }
