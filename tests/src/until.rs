@@ -21,11 +21,7 @@ pub async fn pause(time: Duration) {
 }
 
 /// Looks until it is so, for at most `bound`. `Err` is what was seen instead.
-pub async fn until<T, S, F>(what: &str, bound: Duration, mut look: impl FnMut() -> F) -> T
-where
-    S: Debug,
-    F: Future<Output = Result<T, S>>,
-{
+pub async fn until<T, S: Debug>(what: &str, bound: Duration, mut look: impl AsyncFnMut() -> Result<T, S>) -> T {
     let end = uptime() + bound;
     loop {
         match look().await {
