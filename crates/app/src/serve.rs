@@ -218,7 +218,7 @@ pub fn secret_warnings(config: &Config, now: DateTime<Utc>) -> Vec<String> {
                 "the client secret of {provider} ended on {}; set a new one in oauth_apps.{provider}",
                 end.date_naive()
             ))
-        } else if days < SECRET_WARNING_DAYS {
+        } else if days <= SECRET_WARNING_DAYS {
             Some(format!(
                 "the client secret of {provider} ends in {days} days; make a new one there and set it as \
                  oauth_apps.{provider}.next_client_secret"
@@ -260,4 +260,31 @@ pub fn asked_to_stop() -> impl Future<Output = ()> + Send + 'static {
         }
     };
     asked
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::{DateTime, TimeDelta, Utc};
+
+    use super::secret_warnings;
+    use crate::config::{Config, Sources};
+
+    /// TE-11
+    #[test]
+    fn a_client_secret_that_ends_is_told_in_time_and_after() {
+        let end: DateTime<Utc> = "2027-01-31T00:00:00Z".parse().unwrap();
+        let sources = Sources::default()
+            .with_variable("HOLDFAST_OAUTH_APPS__ZENDESK__CLIENT_ID", "client")
+            .with_variable("HOLDFAST_OAUTH_APPS__ZENDESK__CLIENT_SECRET_EXPIRES_AT", "2027-01-31T00:00:00Z");
+        let config = Config::load(&sources).unwrap();
+        let told = |days: i64| secret_warnings(&config, end - TimeDelta::days(days));
+
+        assert!(told(31).is_empty());
+        for (days, words) in [(30, "ends in 30 days"), (7, "ends in 7 days"), (0, "ended on 2027-01-31"), (-9, "ended")]
+        {
+            let lines = told(days);
+            assert_eq!(lines.len(), 1, "{days} days before");
+            assert!(lines[0].contains(words) && lines[0].contains("oauth_apps.zendesk"), "{lines:?}");
+        }
+    }
 }
