@@ -12,7 +12,7 @@ use axum::{
 use holdfast_core::ports::Signals;
 use metrics::gauge;
 use serde_json::json;
-use tracing::warn;
+use tracing::{error, warn};
 
 use crate::app::App;
 
@@ -31,8 +31,16 @@ async fn ready(State(app): State<Arc<App>>) -> impl IntoResponse {
     if let Err(error) = &database {
         warn!(%error, "not ready: the database does not answer");
     }
-    let checks =
-        [("database", database.is_ok()), ("signals", app.store.era().is_some()), ("serving", !app.stop.is_cancelled())];
+    // A file that was removed under us still answers, and keeps nothing.
+    let there = app.config.database.sqlite_path().is_none_or(|path| path.exists());
+    if !there {
+        error!("not ready: the database file is gone; stop, and bring it back from a backup");
+    }
+    let checks = [
+        ("database", database.is_ok() && there),
+        ("signals", app.store.era().is_some()),
+        ("serving", !app.stop.is_cancelled()),
+    ];
     let all = checks.iter().all(|(_, good)| *good);
     let status = if all { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     let checks: serde_json::Map<_, _> = checks.iter().map(|(name, good)| ((*name).to_owned(), json!(good))).collect();

@@ -21,7 +21,7 @@ use super::{
     import,
     view::{ConnectorBody, TestBody, TimelineBody},
 };
-use crate::{app::App, care, problem::Problem};
+use crate::{app::App, care, connect, problem::Problem};
 
 /// Default and most of a page.
 const PAGE: (u64, u64) = (50, 200);
@@ -197,7 +197,14 @@ pub(super) async fn test(
 ) -> Result<Json<TestBody>, Problem> {
     caller.needs("connectors:read")?;
     let known = caller.snapshot(&app, &id).await?;
-    Ok(Json(care::test(&app, &known, &caller.actor()).await?))
+    match care::test(&app, &known, &caller.actor()).await {
+        Ok(report) => Ok(Json(report)),
+        Err(problem) if problem.code().starts_with("connector_") => {
+            let url = connect::reconnect_url(&app, &known, caller.has("connectors:write")).await?;
+            Err(problem.reconnect_at(Some(url)))
+        }
+        Err(problem) => Err(problem),
+    }
 }
 
 /// What happened to it, newest first.
