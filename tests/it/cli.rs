@@ -69,7 +69,7 @@ async fn a_day_of_an_operator(db: Arc<Database>) {
     let made = place.here.run_with(&user, "correct horse battery staple\n").await.done();
     assert!(made.out.starts_with("created user user_"), "{made:?}");
     let twice = place.here.run_with(&user, "correct horse battery staple\n").await;
-    assert!(twice.one_line(1).contains("has a person with this address already"), "{twice:?}");
+    assert!(twice.one_line(1).contains("has a person with the address Ada@Example.com already"), "{twice:?}");
     let no_address = place.run("user create --org Acme --email ada").await;
     assert!(no_address.one_line(1).contains("is not an e-mail address"), "{no_address:?}");
 

@@ -39,7 +39,7 @@ async fn ready(State(app): State<Arc<App>>) -> impl IntoResponse {
     let checks = [
         ("database", database.is_ok() && there),
         ("signals", app.store.era().is_some()),
-        ("serving", !app.stop.is_cancelled()),
+        ("serving", !app.draining.is_cancelled()),
     ];
     let all = checks.iter().all(|(_, good)| *good);
     let status = if all { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
