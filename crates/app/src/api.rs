@@ -70,8 +70,11 @@ pub fn router(app: Arc<App>) -> Router {
                 .layer(middleware::from_fn_with_state(Arc::clone(&app), token::in_time)),
         )
         .split_for_parts();
+    // Written once: the routes are cloned for each connection, and the document with them.
+    let document = Bytes::from(serde_json::to_vec(&document).expect("a document is plain data"));
+    let json = [(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))];
     routes
-        .route("/openapi.json", get(move || async move { Json(document) }))
+        .route("/openapi.json", get(move || async move { (json, document) }))
         .fallback(|| async {
             Problem::new(StatusCode::NOT_FOUND, "not_found", "There is no such route; see /api/v1/openapi.json.")
         })
