@@ -9,6 +9,11 @@ use tracing::info;
 
 use crate::{api::TestBody, app::App, problem::Problem};
 
+/// Whether people can call something this: 1 to 100 characters, on one line.
+pub(crate) fn is_name(text: &str) -> bool {
+    (1..=100).contains(&text.chars().count()) && !text.chars().any(char::is_control)
+}
+
 /// Tests it, keeps who the provider says it is, and writes the timeline.
 pub(crate) async fn test(app: &Arc<App>, known: &Snapshot, actor: &str) -> Result<TestBody, Problem> {
     let report = app.engine.test(&known.connector).await?;

@@ -334,10 +334,7 @@ impl ApiRequest<'_> {
         let mut need = Need::ValidFor(Duration::from_secs(5));
         let mut waited = Duration::ZERO;
         loop {
-            let (secret, base) = match api.credential(operation, &need).await {
-                Ok(found) => found,
-                Err(error) => return Err(error),
-            };
+            let (secret, base) = api.credential(operation, &need).await?;
             let url = path::url(&base, &path, &self.query);
             let mut headers = self.headers.clone();
             headers.entry(ACCEPT).or_insert(HeaderValue::from_static("application/json"));

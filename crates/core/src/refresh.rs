@@ -111,20 +111,6 @@ pub enum OutcomeKind {
 }
 
 impl OutcomeKind {
-    const ALL: [Self; 11] = [
-        Self::Rotated,
-        Self::Rejected,
-        Self::AppBroken,
-        Self::Busy,
-        Self::Transient,
-        Self::Ambiguous,
-        Self::Superseded,
-        Self::Discarded,
-        Self::NotSent,
-        Self::OwnerLost,
-        Self::Internal,
-    ];
-
     /// The stable word in API, metrics and database.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -140,11 +126,6 @@ impl OutcomeKind {
             Self::OwnerLost => "owner_lost",
             Self::Internal => "internal",
         }
-    }
-
-    /// Reads [`Self::as_str`] back.
-    pub fn parse(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.as_str() == word)
     }
 }
 

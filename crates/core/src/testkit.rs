@@ -8,7 +8,7 @@ pub use clock::{ManualClock, PausedClock, SeededRandom};
 pub use endpoint::{Endpoint, FakeProvider, Post, Script};
 pub use store::{Fault, MemoryStore, Op, Replica};
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use secrecy::SecretString;
@@ -53,21 +53,4 @@ impl Meter for NoMeter {
     fn exchange(&self, _provider: &str, _outcome: OutcomeKind, _duration: Duration) {}
     fn joined(&self) {}
     fn lease_wait(&self, _waited: Duration) {}
-}
-
-/// Polls until `condition` holds.
-///
-/// # Panics
-/// After `bound`, saying `what` was waited for: a test's way to wait for something without a signal.
-pub async fn eventually(
-    what: &str,
-    clock: &Arc<dyn crate::ports::Clock>,
-    bound: Duration,
-    mut condition: impl FnMut() -> bool,
-) {
-    let deadline = clock.uptime() + bound;
-    while !condition() {
-        assert!(clock.uptime() < deadline, "waited {bound:?} in vain for: {what}");
-        clock.sleep(Duration::from_millis(5)).await;
-    }
 }

@@ -175,7 +175,7 @@ async fn key_revoke(app: &App, id: &str) -> Result<Value, Refused> {
 
 fn checked_name(name: &str, what: &str) -> Result<String, Refused> {
     let name = name.trim();
-    if name.is_empty() || name.chars().count() > 100 || name.chars().any(char::is_control) {
+    if !care::is_name(name) {
         return Err(Refused::new(format!("the name of the {what} has 1 to 100 characters, on one line")));
     }
     Ok(name.to_owned())

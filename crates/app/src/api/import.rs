@@ -14,7 +14,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use crate::{app::App, problem::Problem};
+use crate::{app::App, care, problem::Problem};
 
 /// A connector to be made.
 #[derive(Deserialize, ToSchema)]
@@ -141,7 +141,7 @@ fn known_provider<'a>(app: &'a App, id: &str) -> Result<&'a Arc<dyn Provider>, P
 /// A connector's name: given, or the account.
 pub(super) fn name(given: Option<&str>, account: &str) -> Result<String, Problem> {
     let name = given.map_or(account, str::trim);
-    if name.is_empty() || name.chars().count() > 100 || name.chars().any(char::is_control) {
+    if !care::is_name(name) {
         return Err(Problem::invalid("name", "A name has 1 to 100 characters, on one line."));
     }
     Ok(name.to_owned())

@@ -16,11 +16,6 @@ impl Output {
         Self { json }
     }
 
-    /// Whether JSON is asked for.
-    pub fn is_json(self) -> bool {
-        self.json
-    }
-
     /// Prints a value as one line of JSON, or else the text, which is made only then.
     pub fn print(self, value: &impl Serialize, text: impl FnOnce() -> String) -> anyhow::Result<()> {
         let line = if self.json { serde_json::to_string(value)? } else { text() };
