@@ -9,6 +9,7 @@ mod m20261129_120200_create_exchanges;
 mod m20261129_120300_create_outbox;
 mod m20261129_120400_create_connect_sessions;
 mod m20261129_120500_signal_changes;
+mod m20261129_130000_create_browser_sessions;
 
 /// All steps, in order.
 pub struct Migrator;
@@ -22,6 +23,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261129_120300_create_outbox::Migration),
             Box::new(m20261129_120400_create_connect_sessions::Migration),
             Box::new(m20261129_120500_signal_changes::Migration),
+            Box::new(m20261129_130000_create_browser_sessions::Migration),
         ]
     }
 }

@@ -16,6 +16,7 @@ pub mod id;
 pub mod ports;
 pub mod provider;
 pub mod refresh;
+pub mod role;
 #[cfg(feature = "testkit")]
 pub mod testkit;
 pub mod ticket;
@@ -28,3 +29,4 @@ pub use health::Health;
 pub use id::{ConnectorId, CredentialId, ExchangeId, OrgId};
 pub use provider::{About, Account, Auth, Identity, OAuth2, Provider, Providers};
 pub use refresh::{AuthError, Engine, Need};
+pub use role::Role;

@@ -6,12 +6,14 @@
 //!
 //! Lock order, for every transaction that touches more than one row: credential, connector, exchange, the rest.
 
+mod browsers;
 mod connectors;
 mod credentials;
 mod exchanges;
 mod extras;
 mod grants;
 mod health;
+mod instance;
 mod keys;
 mod leases;
 mod listing;
@@ -27,9 +29,11 @@ mod sessions;
 mod signals;
 mod sql;
 mod store;
+mod throttle;
 mod timeline;
 mod users;
 
+pub use browsers::{BrowserSession, NewBrowserSession};
 pub use connectors::{Created, NewConnector};
 pub use grants::{Grant, Granted};
 pub use keys::ApiKey;
@@ -39,7 +43,8 @@ pub use seal::{BadMasterKey, MasterKey};
 pub use serving::ServingLock;
 pub use sessions::{NewSession, Purpose, Session, StartSession, Taken};
 pub use store::{Kind, Options, Store};
+pub use throttle::Throttle;
 pub use timeline::{Entry, TimelineItem, is_timeline_cursor};
-pub use users::{EmailTaken, NewUser};
+pub use users::{EmailTaken, NewUser, User};
 
 pub use holdfast_core::ports::StoreError;

@@ -146,6 +146,16 @@ impl Sealer {
         Ok(key)
     }
 
+    /// A secret of the whole instance, sealed.
+    pub(crate) fn seal_for_instance(&self, field: &str, plain: &[u8]) -> Vec<u8> {
+        seal(&self.master, self.random.as_ref(), &instance_aad(field), plain)
+    }
+
+    /// Opens what [`Self::seal_for_instance`] sealed for this field.
+    pub(crate) fn open_for_instance(&self, field: &str, sealed: &[u8]) -> Result<Zeroizing<Vec<u8>>, Unopenable> {
+        open(&self.master, &instance_aad(field), sealed)
+    }
+
     /// What only this master key opens.
     pub(crate) fn canary(&self) -> Vec<u8> {
         seal(&self.master, self.random.as_ref(), CANARY_AAD, b"holdfast")
@@ -155,6 +165,10 @@ impl Sealer {
     pub(crate) fn knows(&self, canary: &[u8]) -> bool {
         open(&self.master, CANARY_AAD, canary).is_ok()
     }
+}
+
+fn instance_aad(field: &str) -> String {
+    format!("holdfast/1|instance|{field}")
 }
 
 fn data_key_aad(org: &OrgId) -> String {

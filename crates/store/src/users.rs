@@ -1,11 +1,15 @@
-//! Table `users`: people.
+//! Table `users`: people. A person of two orgs has two rows, each with its own password.
 
 use chrono::{DateTime, Utc};
-use holdfast_core::{OrgId, ports::StoreError};
+use holdfast_core::{
+    OrgId, Role,
+    ports::{Changed, StoreError},
+};
+use sea_orm::FromQueryResult;
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::{
-    sql::{self, micros, values},
+    sql::{self, Number, failed, micros, nonsense, values},
     store::Store,
 };
 
@@ -16,8 +20,10 @@ pub struct NewUser {
     pub org: OrgId,
     /// Stored in lower case; unique in the org.
     pub email: String,
-    /// `owner`, `admin`, `member` or `viewer`.
-    pub role: String,
+    /// As mails and pages call them.
+    pub name: Option<String>,
+    /// What they may do.
+    pub role: Role,
     /// Whether they run the instance.
     pub operator: bool,
     /// PHC string; `None`: cannot sign in with a password yet.
@@ -26,29 +32,200 @@ pub struct NewUser {
     pub at: DateTime<Utc>,
 }
 
+/// A person.
+#[derive(Clone, Debug)]
+pub struct User {
+    /// Their id.
+    pub id: String,
+    /// Whose.
+    pub org: OrgId,
+    /// What that org is called.
+    pub org_name: String,
+    /// In lower case.
+    pub email: String,
+    /// As mails and pages call them.
+    pub name: Option<String>,
+    /// What they may do.
+    pub role: Role,
+    /// Whether they run the instance.
+    pub operator: bool,
+    /// PHC string; `None`: cannot sign in with a password.
+    pub password_hash: Option<SecretString>,
+    /// When they were added.
+    pub created_at: DateTime<Utc>,
+}
+
+impl User {
+    /// Their name, or their address where they have none.
+    pub fn shown(&self) -> &str {
+        self.name.as_deref().filter(|name| !name.is_empty()).unwrap_or(&self.email)
+    }
+}
+
 /// The org has a person with this address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the org has a person with this address already")]
 pub struct EmailTaken;
 
+#[derive(FromQueryResult)]
+pub(crate) struct UserRow {
+    id: String,
+    org_id: String,
+    org_name: String,
+    email: String,
+    name: Option<String>,
+    role: String,
+    operator: bool,
+    password_hash: Option<String>,
+    created_at: DateTime<Utc>,
+}
+
+impl TryFrom<UserRow> for User {
+    type Error = StoreError;
+
+    fn try_from(row: UserRow) -> Result<Self, StoreError> {
+        Ok(Self {
+            role: Role::parse(&row.role).ok_or_else(|| nonsense("users", "role", &row.id))?,
+            id: row.id,
+            org: row.org_id.into(),
+            org_name: row.org_name,
+            email: row.email,
+            name: row.name,
+            operator: row.operator,
+            password_hash: row.password_hash.map(SecretString::from),
+            created_at: row.created_at,
+        })
+    }
+}
+
+/// Only people who have not left.
+const SELECT: &str = "SELECT u.id, u.org_id, o.name AS org_name, u.email, u.name, u.role, u.operator, u.password_hash, \
+                      u.created_at FROM users u JOIN orgs o ON o.id = u.org_id WHERE u.removed_at IS NULL";
+
 impl Store {
-    /// Adds a person; answers their id.
+    /// Adds a person; answers their id. Somebody who left comes back as they are added now.
     pub async fn create_user(&self, user: &NewUser) -> Result<Result<String, EmailTaken>, StoreError> {
         let id = self.id("user");
-        let sql = "INSERT INTO users (id, org_id, email, role, operator, password_hash, created_at) \
-                   VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (org_id, email) DO NOTHING";
+        let sql = "INSERT INTO users (id, org_id, email, name, role, operator, password_hash, created_at) \
+                   VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (org_id, email) DO UPDATE \
+                   SET name = EXCLUDED.name, role = EXCLUDED.role, operator = EXCLUDED.operator, \
+                   password_hash = EXCLUDED.password_hash, created_at = EXCLUDED.created_at, removed_at = NULL \
+                   WHERE users.removed_at IS NOT NULL RETURNING id";
         let values = values![
             id.as_str(),
             user.org.as_str(),
             user.email.trim().to_lowercase(),
+            user.name.clone(),
             user.role.as_str(),
             user.operator,
             user.password_hash.as_ref().map(|hash| hash.expose_secret().to_owned()),
             micros(user.at),
         ];
-        Ok(match sql::run(self.db(), "add a person", sql, values).await? {
-            0 => Err(EmailTaken),
-            _ => Ok(id),
+        let added: Option<sql::Id> = sql::one(self.db(), "add a person", sql, values).await?;
+        Ok(added.map(|row| row.id).ok_or(EmailTaken))
+    }
+
+    /// The very first person of the instance. `None`: somebody was faster.
+    pub async fn create_first_user(&self, user: &NewUser) -> Result<Option<String>, StoreError> {
+        let doing = "add the first person";
+        let tx = self.transaction(doing).await?;
+        // Two at once: the second waits here, and then sees the first.
+        let lock = "UPDATE orgs SET name = name WHERE id = $1";
+        sql::run(&tx, doing, lock, values![user.org.as_str()]).await?;
+        let count: Option<Number> =
+            sql::one(&tx, doing, "SELECT COUNT(*) AS number FROM users WHERE removed_at IS NULL", values![]).await?;
+        if count.is_none_or(|count| count.number > 0) {
+            tx.rollback().await.map_err(failed(doing))?;
+            return Ok(None);
+        }
+        let id = self.id("user");
+        let sql = "INSERT INTO users (id, org_id, email, name, role, operator, password_hash, created_at) \
+                   VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+        let values = values![
+            id.as_str(),
+            user.org.as_str(),
+            user.email.trim().to_lowercase(),
+            user.name.clone(),
+            user.role.as_str(),
+            user.operator,
+            user.password_hash.as_ref().map(|hash| hash.expose_secret().to_owned()),
+            micros(user.at),
+        ];
+        sql::run(&tx, doing, sql, values).await?;
+        tx.commit().await.map_err(failed(doing))?;
+        Ok(Some(id))
+    }
+
+    /// Whether anybody can be there to sign in.
+    pub async fn has_users(&self) -> Result<bool, StoreError> {
+        let sql = "SELECT id FROM users WHERE removed_at IS NULL LIMIT 1";
+        Ok(sql::one::<sql::Id>(self.db(), "look for people", sql, values![]).await?.is_some())
+    }
+
+    /// Everybody with this address, over all orgs, oldest first.
+    pub async fn find_users_by_email(&self, email: &str) -> Result<Vec<User>, StoreError> {
+        let sql = format!("{SELECT} AND u.email = $1 ORDER BY u.created_at, u.id");
+        let rows: Vec<UserRow> =
+            sql::all(self.db(), "look for a person", sql, values![email.trim().to_lowercase()]).await?;
+        rows.into_iter().map(User::try_from).collect()
+    }
+
+    /// This person, unless they left.
+    pub async fn find_user(&self, id: &str) -> Result<Option<User>, StoreError> {
+        let sql = format!("{SELECT} AND u.id = $1");
+        let row: Option<UserRow> = sql::one(self.db(), "look for a person", sql, values![id]).await?;
+        row.map(User::try_from).transpose()
+    }
+
+    /// The org's people, by address.
+    pub async fn users(&self, org: &OrgId) -> Result<Vec<User>, StoreError> {
+        let sql = format!("{SELECT} AND u.org_id = $1 ORDER BY u.email");
+        let rows: Vec<UserRow> = sql::all(self.db(), "list the people", sql, values![org.as_str()]).await?;
+        rows.into_iter().map(User::try_from).collect()
+    }
+
+    /// Everybody who runs the instance, by address.
+    pub async fn operators(&self) -> Result<Vec<User>, StoreError> {
+        let sql = format!("{SELECT} AND u.operator ORDER BY u.email, u.id");
+        let rows: Vec<UserRow> = sql::all(self.db(), "list the operators", sql, values![]).await?;
+        rows.into_iter().map(User::try_from).collect()
+    }
+
+    /// Changes how a person is called and how they sign in; `None` keeps it.
+    pub async fn update_user(
+        &self,
+        id: &str,
+        name: Option<&str>,
+        password_hash: Option<&SecretString>,
+    ) -> Result<Changed, StoreError> {
+        let sql = "UPDATE users SET name = COALESCE($2, name), password_hash = COALESCE($3, password_hash) \
+                   WHERE id = $1 AND removed_at IS NULL";
+        let values = values![id, name.map(str::to_owned), password_hash.map(|hash| hash.expose_secret().to_owned())];
+        Ok(match sql::run(self.db(), "change a person", sql, values).await? {
+            0 => Changed::No,
+            _ => Changed::Yes,
         })
+    }
+
+    /// Changes what a person may do.
+    pub async fn set_role(&self, org: &OrgId, id: &str, role: Role) -> Result<Changed, StoreError> {
+        let sql = "UPDATE users SET role = $3 WHERE id = $1 AND org_id = $2 AND removed_at IS NULL";
+        Ok(match sql::run(self.db(), "change a role", sql, values![id, org.as_str(), role.as_str()]).await? {
+            0 => Changed::No,
+            _ => Changed::Yes,
+        })
+    }
+
+    /// A person leaves: their sessions end with it.
+    pub async fn remove_user(&self, org: &OrgId, id: &str, at: DateTime<Utc>) -> Result<Changed, StoreError> {
+        let doing = "remove a person";
+        let tx = self.transaction(doing).await?;
+        let leave = "UPDATE users SET removed_at = $3 WHERE id = $1 AND org_id = $2 AND removed_at IS NULL";
+        let left = sql::run(&tx, doing, leave, values![id, org.as_str(), micros(at)]).await?;
+        if left > 0 {
+            sql::run(&tx, doing, "DELETE FROM browser_sessions WHERE user_id = $1", values![id]).await?;
+        }
+        tx.commit().await.map_err(failed(doing))?;
+        Ok(if left > 0 { Changed::Yes } else { Changed::No })
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use argon2::{Argon2, PasswordHasher};
-use holdfast_core::{ConnectorId, OrgId, Snapshot, ports::CredentialStore};
+use holdfast_core::{ConnectorId, OrgId, Role, Snapshot, ports::CredentialStore};
 use holdfast_store::{EmailTaken, Filter, NewUser};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
@@ -25,7 +25,7 @@ const SHORTEST_PASSWORD: usize = 8;
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "each is a command of the command line")]
 pub enum Ask {
-    UserCreate { org: String, email: String, role: String, operator: bool, password: Option<String> },
+    UserCreate { org: String, email: String, role: Role, operator: bool, password: Option<String> },
     KeyCreate { org: String, name: String, scopes: Vec<String> },
     KeyList { org: Option<String> },
     KeyRevoke { id: String },
@@ -119,7 +119,7 @@ async fn user_create(
     app: &App,
     org: &str,
     email: &str,
-    role: String,
+    role: Role,
     operator: bool,
     password: Option<SecretString>,
 ) -> Result<Value, Refused> {
@@ -137,7 +137,7 @@ async fn user_create(
     };
     let org = app.store.ensure_org(&checked_name(org, "organisation")?).await?;
     let at = app.seams.clock.now();
-    let user = NewUser { org, email: email.to_owned(), role, operator, password_hash, at };
+    let user = NewUser { org, email: email.to_owned(), name: None, role, operator, password_hash, at };
     match app.store.create_user(&user).await? {
         Ok(id) => Ok(json!({ "id": id })),
         Err(EmailTaken) => Err(Refused::new(format!("the organisation has a person with the address {email} already"))),

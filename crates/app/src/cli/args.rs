@@ -140,14 +140,13 @@ pub enum Role {
     Viewer,
 }
 
-impl Role {
-    /// The stable word in API and database.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Owner => "owner",
-            Self::Admin => "admin",
-            Self::Member => "member",
-            Self::Viewer => "viewer",
+impl From<Role> for holdfast_core::Role {
+    fn from(role: Role) -> Self {
+        match role {
+            Role::Owner => Self::Owner,
+            Role::Admin => Self::Admin,
+            Role::Member => Self::Member,
+            Role::Viewer => Self::Viewer,
         }
     }
 }

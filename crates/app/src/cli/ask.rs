@@ -19,7 +19,7 @@ use crate::{
 pub(super) async fn user(config: Config, command: UserCommand, output: Output) -> anyhow::Result<ExitCode> {
     let UserCommand::Create { org, email, role, operator, password_stdin } = command;
     let password = if password_stdin { Some(one_line()?) } else { None };
-    let ask = Ask::UserCreate { org, email, role: role.as_str().to_owned(), operator, password };
+    let ask = Ask::UserCreate { org, email, role: role.into(), operator, password };
     one(config, ask, output, |value| format!("created user {}", text(&value["id"]))).await
 }
 

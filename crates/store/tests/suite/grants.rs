@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use holdfast_core::{ConnectorId, Health, Secret, ports::Changed};
+use holdfast_core::{ConnectorId, Health, Role, Secret, ports::Changed};
 use holdfast_store::{Created, Grant, Granted, NewUser};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::json;
@@ -151,7 +151,8 @@ async fn an_address_is_taken_once_in_an_org(db: Arc<TestDatabase>) {
     let mut user = NewUser {
         org,
         email: "Ada@Acme.example".to_owned(),
-        role: "owner".to_owned(),
+        name: None,
+        role: Role::Owner,
         operator: true,
         password_hash: None,
         at: moment(0),
