@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::warn;
 use url::Url;
 
-use crate::{config::Config, connect::Links, keys::Keys, metrics::Metrics, registry, seams::Seams};
+use crate::{config::Config, connect::Links, keys::Keys, metrics::Metrics, registry, seams::Seams, ui::view::Views};
 
 /// Another process serves this SQLite file.
 #[derive(Debug, thiserror::Error)]
@@ -37,6 +37,8 @@ pub struct App {
     pub keys: Keys,
     /// Reconnect links that were handed out lately.
     pub links: Links,
+    /// Templates of pages and mails.
+    pub views: Views,
     /// Numbers for Prometheus.
     pub metrics: Metrics,
     /// The service was asked to stop: nothing new is begun.
@@ -51,6 +53,7 @@ impl App {
     pub async fn build(config: Config, seams: Seams) -> anyhow::Result<(Arc<Self>, ServingLock)> {
         // First what can be wrong with the settings alone: a bad one must not have migrated a database.
         let providers = registry::providers(&config)?;
+        let views = Views::load()?;
         let metrics = Metrics::install();
         let replica = id::new("rep", seams.clock.as_ref(), seams.random.as_ref());
         let store = open(&config, &seams, replica.clone()).await?;
@@ -81,6 +84,7 @@ impl App {
             engine,
             keys: Keys::default(),
             links: Links::default(),
+            views,
             metrics,
             draining: CancellationToken::new(),
             stop: CancellationToken::new(),

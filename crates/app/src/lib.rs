@@ -2,6 +2,7 @@
 //!
 //! - [`app`]: the service, put together; [`serve`] lets it answer.
 //! - [`api`], [`connect`], [`ops`]: REST, the connect flow's pages, health and metrics.
+//! - [`ui`]: the web UI.
 //! - [`admin`]: what the command line asks of a service, here or in another process.
 //! - [`config`]: settings, from the compiled defaults, a file, the environment and flags.
 //! - [`seams`]: time, randomness and HTTP as values; the real ones.
@@ -17,12 +18,14 @@ pub mod config;
 pub mod connect;
 pub mod keys;
 pub mod logging;
+mod mailbox;
 pub mod metrics;
 pub mod ops;
 pub mod problem;
 pub mod registry;
 pub mod seams;
 pub mod serve;
+pub mod ui;
 
 pub use app::App;
 pub use config::{Config, ConfigError, Sources};

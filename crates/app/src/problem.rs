@@ -94,6 +94,11 @@ impl Problem {
         self
     }
 
+    /// HTTP status.
+    pub fn status(&self) -> StatusCode {
+        StatusCode::from_u16(self.status).expect("it came from one")
+    }
+
     /// The code, for callers that decide by it.
     pub fn code(&self) -> &'static str {
         self.code

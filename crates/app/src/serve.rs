@@ -28,6 +28,7 @@ use crate::{
     metrics::UPKEEP_INTERVAL,
     ops,
     problem::Problem,
+    ui,
 };
 
 /// The client secret's end is told from this many days ahead on (TE-11).
@@ -38,8 +39,10 @@ pub fn router(app: &Arc<App>) -> Router {
     let id = HeaderName::from_static("x-request-id");
     Router::new()
         .nest("/api/v1", api::router(Arc::clone(app)))
+        .merge(ui::router(Arc::clone(app)))
         .merge(connect::router(Arc::clone(app)))
         .merge(ops::router(Arc::clone(app)))
+        .layer(middleware::from_fn_with_state(Arc::clone(app), ui::view::troubles))
         .layer(middleware::from_fn_with_state(app.config.is_loopback(), own_host))
         .layer(middleware::from_fn(clean_path))
         .layer(CatchPanicLayer::custom(|_| panicked()))
@@ -116,13 +119,16 @@ pub async fn serve(
 ) -> anyhow::Result<()> {
     let work = Beside::start(&app, lock)?;
     info!("listening on http://{}, reached as {}", listener.local_addr()?, app.config.public_url());
+    ui::announce_setup(&app).await;
     let draining = app.draining.clone();
     let end = async move {
         end.await;
         info!("stopping: waiting for what is under way");
         draining.cancel();
     };
-    let served = axum::serve(listener, router(&app)).with_graceful_shutdown(end).into_future();
+    let served = axum::serve(listener, router(&app).into_make_service_with_connect_info::<SocketAddr>())
+        .with_graceful_shutdown(end)
+        .into_future();
     // A client that never finishes its request must not keep the service from ending.
     let long_enough = async {
         app.draining.cancelled().await;

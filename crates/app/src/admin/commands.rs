@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use argon2::{Argon2, PasswordHasher};
 use holdfast_core::{ConnectorId, OrgId, Role, Snapshot, ports::CredentialStore};
 use holdfast_store::{EmailTaken, Filter, NewUser};
 use secrecy::{ExposeSecret, SecretString};
@@ -14,11 +13,10 @@ use crate::{
     app::App,
     care,
     keys::{self, SCOPES},
+    mailbox,
     problem::Problem,
+    ui::passwords,
 };
-
-/// A password shorter than this is guessed too soon (NIST SP 800-63B section 3.1.1.2).
-const SHORTEST_PASSWORD: usize = 8;
 
 /// What a command asks. It crosses a socket that only the server's own user may open.
 #[derive(Serialize, Deserialize)]
@@ -124,16 +122,15 @@ async fn user_create(
     password: Option<SecretString>,
 ) -> Result<Value, Refused> {
     let email = email.trim();
-    let parts = email.split_once('@').filter(|(name, host)| !name.is_empty() && host.contains('.'));
-    if parts.is_none() || email.contains(|c: char| c.is_whitespace() || c.is_control()) {
+    if !mailbox::is_address(email) {
         return Err(Refused::new(format!("{email:?} is not an e-mail address, such as ada@example.com")));
     }
     let password_hash = match &password {
         None => None,
-        Some(password) if password.expose_secret().chars().count() < SHORTEST_PASSWORD => {
-            return Err(Refused::new(format!("a password has at least {SHORTEST_PASSWORD} characters")));
-        }
-        Some(password) => Some(hash_password(password)?),
+        Some(password) => match passwords::complaint(password.expose_secret()) {
+            Some(complaint) => return Err(Refused::new(complaint)),
+            None => Some(passwords::hash_now(password).map_err(|error| Refused::new(error.to_string()))?),
+        },
     };
     let org = app.store.ensure_org(&checked_name(org, "organisation")?).await?;
     let at = app.seams.clock.now();
@@ -142,12 +139,6 @@ async fn user_create(
         Ok(id) => Ok(json!({ "id": id })),
         Err(EmailTaken) => Err(Refused::new(format!("the organisation has a person with the address {email} already"))),
     }
-}
-
-/// Argon2id with the crate's defaults, which are OWASP's (19 MiB, 2 passes).
-fn hash_password(password: &SecretString) -> Result<SecretString, Refused> {
-    let hash = Argon2::default().hash_password(password.expose_secret().as_bytes());
-    hash.map(|hash| SecretString::from(hash.to_string())).map_err(|_| Refused::new("the password cannot be hashed"))
 }
 
 async fn key_create(app: &App, org: &str, name: &str, scopes: &[String]) -> Result<Value, Refused> {

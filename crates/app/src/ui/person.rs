@@ -1,0 +1,132 @@
+//! Who is signed in.
+
+use std::{convert::Infallible, sync::Arc};
+
+use axum::{
+    extract::{FromRequestParts, OptionalFromRequestParts, OriginalUri},
+    http::{Method, request::Parts},
+};
+use axum_extra::extract::cookie::CookieJar;
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use chrono::TimeDelta;
+use holdfast_core::{OrgId, Role};
+use holdfast_store::{BrowserSession, User};
+use sha2::{Digest, Sha256};
+
+use super::{
+    cookies::{self, Kind},
+    trouble::Trouble,
+};
+use crate::{app::App, keys};
+
+/// A session that was not used for this long is over.
+const LONGEST_PAUSE: TimeDelta = TimeDelta::days(14);
+/// A visit is noted no more often than this.
+const NOTE_EVERY: TimeDelta = TimeDelta::minutes(5);
+
+/// Somebody who is signed in.
+#[derive(Clone)]
+pub(crate) struct Person {
+    /// Who.
+    pub(crate) user: User,
+    /// In which session.
+    pub(crate) session: BrowserSession,
+    /// What their forms carry.
+    pub(crate) csrf: String,
+}
+
+impl Person {
+    /// Whose things they see.
+    pub(crate) fn org(&self) -> &OrgId {
+        &self.user.org
+    }
+
+    /// Whether they may do what this role may.
+    pub(crate) fn may(&self, role: Role) -> bool {
+        self.user.role >= role
+    }
+
+    /// A page that says no, unless they may.
+    pub(crate) fn needs(&self, role: Role) -> Result<(), Trouble> {
+        if self.may(role) {
+            Ok(())
+        } else {
+            Err(Trouble::Forbidden { needs: role, person: Some(Box::new(self.clone())) })
+        }
+    }
+
+    /// A page that does not exist, unless they run the instance.
+    pub(crate) fn needs_operator(&self) -> Result<(), Trouble> {
+        if self.user.operator { Ok(()) } else { Err(Trouble::NotFound { person: Some(Box::new(self.clone())) }) }
+    }
+
+    /// For the timeline.
+    pub(crate) fn actor(&self) -> String {
+        self.user.shown().to_owned()
+    }
+
+    /// The person of this cookie.
+    async fn find(app: &App, jar: &CookieJar) -> Result<Option<Self>, Trouble> {
+        let Some(token) = Kind::Session.read(app, jar) else { return Ok(None) };
+        let now = app.seams.clock.now();
+        let found = app.store.find_browser_session(&keys::hash(&token), now, now - LONGEST_PAUSE).await?;
+        let Some((session, user)) = found else { return Ok(None) };
+        if now - session.seen_at >= NOTE_EVERY {
+            app.store.touch_browser_session(&session.id, now).await?;
+        }
+        Ok(Some(Self { user, session, csrf: csrf(&token) }))
+    }
+}
+
+impl FromRequestParts<Arc<App>> for Person {
+    type Rejection = Trouble;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Trouble> {
+        let jar = CookieJar::from_headers(&parts.headers);
+        if let Some(person) = Self::find(app, &jar).await? {
+            return Ok(person);
+        }
+        // What was posted is gone; the page with its form is where to go on.
+        let uri = parts.extensions.get::<OriginalUri>().map_or(&parts.uri, |uri| &uri.0);
+        let back = uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
+        Err(Trouble::SignedOut { back, posted: parts.method != Method::GET && parts.method != Method::HEAD })
+    }
+}
+
+impl OptionalFromRequestParts<Arc<App>> for Person {
+    type Rejection = Trouble;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Option<Self>, Trouble> {
+        Self::find(app, &CookieJar::from_headers(&parts.headers)).await
+    }
+}
+
+/// Somebody who need not be signed in: a browser with a cookie of its own, so that forms can be told from forgeries.
+pub(crate) struct Visitor {
+    /// Send it back with the page: `(visitor.jar, page)`.
+    pub(crate) jar: CookieJar,
+    /// The cookie's value.
+    pub(crate) browser: String,
+    /// What forms carry.
+    pub(crate) csrf: String,
+}
+
+impl FromRequestParts<Arc<App>> for Visitor {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Infallible> {
+        let jar = CookieJar::from_headers(&parts.headers);
+        let browser = cookies::browser(app, &jar);
+        let csrf = csrf(&browser);
+        Ok(Self { jar: jar.add(Kind::Browser.set(app, browser.clone())), browser, csrf })
+    }
+}
+
+/// What a form carries to prove that it is ours: nobody can make it without the cookie, and it gives the cookie away to
+/// nobody.
+pub(crate) fn csrf(cookie: &str) -> String {
+    let mut hash = Sha256::new();
+    hash.update(b"holdfast form|");
+    hash.update(cookie.as_bytes());
+    URL_SAFE_NO_PAD.encode(hash.finalize())
+}

@@ -1,0 +1,200 @@
+//! Templates, and the frame that every page stands in.
+
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use axum::{
+    extract::{Request, State},
+    http::{HeaderValue, StatusCode, header},
+    middleware::Next,
+    response::{Html, IntoResponse, Response},
+};
+use rust_embed::Embed;
+use serde::Serialize;
+use tera::{Context, Tera};
+use tracing::error;
+
+use super::{
+    assets,
+    person::Person,
+    trouble::{Trouble, TroublePage, sign_in_address},
+};
+use crate::app::App;
+
+#[derive(Embed)]
+#[folder = "../../templates"]
+struct Templates;
+
+/// All templates, parsed.
+pub struct Views {
+    tera: Tera,
+    style: String,
+    script: String,
+}
+
+impl Views {
+    /// Parses them.
+    pub fn load() -> anyhow::Result<Self> {
+        let mut tera = Tera::default();
+        let mut all = Vec::new();
+        for name in Templates::iter() {
+            let file = Templates::get(&name).context("a template that was listed is there")?;
+            let text = String::from_utf8(file.data.into_owned()).with_context(|| format!("template {name}"))?;
+            all.push((name.into_owned(), text));
+        }
+        tera.add_raw_templates(all).context("the templates cannot be read")?;
+        Ok(Self { tera, style: assets::address("style.css"), script: assets::address("app.js") })
+    }
+
+    /// A template by its name below `templates/`, with this context.
+    pub fn render(&self, template: &str, context: &impl Serialize) -> anyhow::Result<String> {
+        let context = Context::from_serialize(context).with_context(|| format!("the context of {template}"))?;
+        self.tera.render(template, &context).with_context(|| format!("template {template}"))
+    }
+}
+
+/// Where a page belongs in the navigation.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Here {
+    /// In none of its places.
+    Nowhere,
+    /// Connectors.
+    Connectors,
+    /// Agents.
+    Agents,
+    /// Settings and account.
+    Settings,
+}
+
+/// A page to be shown: its frame, and its own context, which templates find as `page`.
+pub(crate) struct View<'a, C> {
+    template: &'static str,
+    title: &'a str,
+    here: Here,
+    status: StatusCode,
+    person: Option<&'a Person>,
+    csrf: &'a str,
+    leads_to: Option<&'a str>,
+    page: &'a C,
+}
+
+impl<'a, C: Serialize> View<'a, C> {
+    /// For somebody who is signed in.
+    pub(crate) fn of(person: &'a Person, here: Here, template: &'static str, title: &'a str, page: &'a C) -> Self {
+        let (csrf, person) = (person.csrf.as_str(), Some(person));
+        Self { template, title, here, status: StatusCode::OK, person, csrf, leads_to: None, page }
+    }
+
+    /// For anybody; `csrf` is a [`super::person::Visitor`]'s.
+    pub(crate) fn plain(csrf: &'a str, template: &'static str, title: &'a str, page: &'a C) -> Self {
+        let here = Here::Nowhere;
+        Self { template, title, here, status: StatusCode::OK, person: None, csrf, leads_to: None, page }
+    }
+
+    /// With another status than 200.
+    pub(crate) fn status(mut self, status: StatusCode) -> Self {
+        self.status = status;
+        self
+    }
+
+    /// Its forms may lead to these sources too, as a content security policy spells them. Browsers hold every redirect
+    /// after a form to `form-action`.
+    pub(crate) fn leads_to(mut self, sources: &'a str) -> Self {
+        self.leads_to = Some(sources);
+        self
+    }
+
+    /// The page.
+    pub(crate) fn show(self, app: &App) -> Response {
+        let frame = Frame {
+            title: self.title,
+            here: self.here,
+            csrf: self.csrf,
+            style: &app.views.style,
+            script: &app.views.script,
+            person: self.person.map(|person| Shown {
+                name: person.user.shown(),
+                email: &person.user.email,
+                org: &person.user.org_name,
+                role: person.user.role.as_str(),
+                operator: person.user.operator,
+                others: !person.session.also.is_empty(),
+                member: person.may(holdfast_core::Role::Member),
+                admin: person.may(holdfast_core::Role::Admin),
+                owner: person.may(holdfast_core::Role::Owner),
+            }),
+            demo: None,
+        };
+        let context = Whole { frame, page: self.page };
+        match app.views.render(self.template, &context) {
+            Ok(html) => {
+                (self.status, [(header::CONTENT_SECURITY_POLICY, policy(self.leads_to))], Html(html)).into_response()
+            }
+            Err(cause) => {
+                error!(error = format!("{cause:#}"), "a page could not be rendered");
+                (StatusCode::INTERNAL_SERVER_ERROR, "Something went wrong on our side.").into_response()
+            }
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Whole<'a, C> {
+    frame: Frame<'a>,
+    page: &'a C,
+}
+
+/// What stands around every page; templates find it as `frame`.
+#[derive(Serialize)]
+struct Frame<'a> {
+    title: &'a str,
+    here: Here,
+    csrf: &'a str,
+    style: &'a str,
+    script: &'a str,
+    person: Option<Shown<'a>>,
+    /// The demo's bar.
+    demo: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Shown<'a> {
+    name: &'a str,
+    email: &'a str,
+    org: &'a str,
+    role: &'a str,
+    operator: bool,
+    others: bool,
+    /// Whether they may do what a member may, and so on.
+    member: bool,
+    admin: bool,
+    owner: bool,
+}
+
+fn policy(leads_to: Option<&str>) -> HeaderValue {
+    let more = leads_to.map(|sources| format!(" {sources}")).unwrap_or_default();
+    let policy = format!(
+        "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; \
+         form-action 'self'{more}; base-uri 'none'; frame-ancestors 'none'"
+    );
+    HeaderValue::try_from(policy).expect("sources are a valid header")
+}
+
+/// Makes a page of a [`Trouble`].
+pub(crate) async fn troubles(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    let id = request.headers().get("x-request-id").and_then(|id| id.to_str().ok()).unwrap_or_default().to_owned();
+    let mut response = next.run(request).await;
+    let Some(trouble) = response.extensions_mut().remove::<Trouble>() else { return response };
+    let (status, title, way_on) = trouble.words();
+    let sign_in = match &trouble {
+        Trouble::SignedOut { back, .. } => Some(sign_in_address(back)),
+        _ => None,
+    };
+    let page = TroublePage { title: title.clone(), way_on, sign_in, request: id };
+    let view = match trouble.person() {
+        Some(person) => View::of(person, Here::Nowhere, "pages/trouble.html", &title, &page),
+        None => View::plain("", "pages/trouble.html", &title, &page),
+    };
+    view.status(status).show(&app)
+}
