@@ -12,6 +12,7 @@ use holdfast_tests::{
 };
 use reqwest::Method;
 use serde_json::json;
+use sqlx::{Connection as _, Executor as _, PgConnection};
 use url::Url;
 
 on_both! {
@@ -572,6 +573,36 @@ async fn a_consent_starts_on_one_replica_and_ends_on_another() {
         let page = browser.get(&on(&two, &back)).await;
         assert_eq!((page.status, page.title()), (200, "Connected"), "{}", page.text);
         assert_eq!(two.show(&id).await["credential"]["version"], 2);
+    })
+    .await;
+}
+
+/// A browser that is clicked twice drops its first request, at any moment.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_browser_that_goes_away_while_its_state_is_taken_loses_nothing() {
+    holdfast_tests::database::on_postgres(async |db: Arc<Database>| {
+        let app = TestApp::start(&db).await;
+        let (link, id) = app.link("acme").await;
+        let browser = Arc::new(Browser::new());
+        let authorize = browser.post(&link).await.location();
+        let back = app.sandbox.consent(&authorize, "ada").unwrap();
+        // Sessions can be read and not written.
+        let mut other = PgConnection::connect(&db.url).await.unwrap();
+        other.execute("BEGIN; LOCK TABLE connect_sessions IN SHARE MODE").await.unwrap();
+
+        let (first, url) = (Arc::clone(&browser), back.clone());
+        let gone = tokio::spawn(async move { first.get(&url).await });
+        let waits = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
+                     AND wait_event_type = 'Lock' AND query LIKE 'UPDATE connect_sessions SET state_used_at%'";
+        until("the state is about to be taken", async || db.number(waits).await, |count| *count == 1).await;
+        gone.abort();
+        until("the service has noticed", async || app.plain("/healthz").await.0, |status| *status == 200).await;
+        other.execute("COMMIT").await.unwrap();
+
+        until("it is connected", async || app.show(&id).await["health"].clone(), |health| health == "connected").await;
+        let again = browser.get(&back).await;
+        assert_eq!((again.status, again.title()), (200, "Connected"), "{}", again.text);
+        assert_eq!(app.acme.counters().code_exchanges, 1);
     })
     .await;
 }

@@ -151,25 +151,23 @@ async fn taken(app: &Arc<App>, jar: &CookieJar, answer: Answer) -> Result<String
     if !same_browser(app, jar, &session) {
         return Err(Trouble::OtherBrowser);
     }
-    let session = match app.store.take_state(&hash, app.seams.clock.now()).await? {
-        Taken::Unknown => return Err(Trouble::Unknown),
-        Taken::Expired => return Err(Trouble::TooLong),
-        // A reload, a prefetch: the page waits for what the first one comes to.
-        Taken::Used(_) => return Ok(session.id),
-        Taken::Yes(session) => session,
-    };
-    // On a task of its own: a browser that goes away must not lose what the provider has issued.
-    let (app2, code, error) = (Arc::clone(app), answer.code, answer.error);
+    // On a task of its own: a browser that goes away, or that is clicked twice, must lose neither the state that is taken
+    // here nor what the provider has issued.
+    let app2 = Arc::clone(app);
     let work = app.engine.spawn(async move {
-        let ending = consent(&app2, &session, code, error.as_deref()).await;
+        let session = match app2.store.take_state(&hash, app2.seams.clock.now()).await? {
+            Taken::Unknown => return Err(Trouble::Unknown),
+            Taken::Expired => return Err(Trouble::TooLong),
+            // A reload, a prefetch: the page waits for what the first one comes to.
+            Taken::Used(_) => return Ok(session.id),
+            Taken::Yes(session) => session,
+        };
+        let ending = consent(&app2, &session, answer.code, answer.error.as_deref()).await;
         let kept = serde_json::to_value(&ending).expect("an ending is plain data");
         app2.store.finish_session(&session.id, session.sequence, &kept).await?;
-        Ok::<_, StoreError>(session.id)
+        Ok(session.id)
     });
-    match work.await {
-        Ok(finished) => Ok(finished?),
-        Err(_) => Err(Trouble::Ours),
-    }
+    work.await.unwrap_or(Err(Trouble::Ours))
 }
 
 fn same_browser(app: &App, jar: &CookieJar, session: &Session) -> bool {
