@@ -116,7 +116,10 @@ pub(crate) fn show(world: &World, desk: &Desk, request: &Request) -> Answer {
     );
     // A form's target rule covers the redirect that answers it, so the way back has to be on the list.
     let origin = asked.redirect_uri.origin().ascii_serialization();
-    Answer::html(200, page).header("content-security-policy", pages::csp(&format!("'self' {origin}")))
+    Answer::html(200, page)
+        .header("content-security-policy", pages::csp(&format!("'self' {origin}")))
+        // As careful providers have it: a window that opened this one as a pop-up sees it as closed.
+        .header("cross-origin-opener-policy", "same-origin")
 }
 
 /// The form of the page.
