@@ -7,7 +7,7 @@ use holdfast_tests::{
     cluster::{Cluster, Expired},
     cut::Line,
     process::{Answer, Replica},
-    until::{until, uptime},
+    wait::{uptime, within},
 };
 use sqlx::{Connection as _, Executor as _};
 
@@ -86,7 +86,7 @@ async fn an_owner_killed_between_lease_and_journal_costs_no_more_than_its_lease(
     let call = tokio::spawn(one.token_call(&expired.id));
     let blocked = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
                    AND wait_event_type = 'Lock'";
-    until("the owner waits to open its journal row", BOUND, || async {
+    within("the owner waits to open its journal row", BOUND, || async {
         let blocked = cluster.database.number(blocked).await;
         if blocked > 0 { Ok(()) } else { Err(blocked) }
     })
@@ -115,7 +115,7 @@ async fn an_owner_killed_before_the_provider_saw_anything_costs_nobody_a_reconne
     let expired = cluster.expired(&one, "acme").await;
     line.silence();
     let call = tokio::spawn(one.token_call(&expired.id));
-    until("the owner sends its request", BOUND, || async {
+    within("the owner sends its request", BOUND, || async {
         if line.open() == 1 { Ok(()) } else { Err(line.ever_open()) }
     })
     .await;

@@ -7,7 +7,7 @@ use holdfast_tests::{
     cluster::{Cluster, storm},
     cut::Line,
     process::Answer,
-    until::until,
+    wait::within,
 };
 use tokio::{net::TcpStream, task::JoinSet};
 
@@ -71,7 +71,7 @@ async fn an_exchange_ends_well_although_all_its_callers_hang_up() {
     expired.helpdesk.calm();
 
     let version = "SELECT max(version) FROM credentials";
-    until("the token is stored", BOUND, || async {
+    within("the token is stored", BOUND, || async {
         let version = cluster.database.number(version).await;
         if version == 2 { Ok(()) } else { Err(version) }
     })
@@ -139,7 +139,7 @@ async fn a_replica_that_is_told_to_stop_ends_its_exchange_first() {
     gone.abort();
 
     one.ask_to_stop();
-    until("it takes no new callers", BOUND, || async {
+    within("it takes no new callers", BOUND, || async {
         let connected = TcpStream::connect(one.address()).await;
         if connected.is_err() { Ok(()) } else { Err("it still listens") }
     })

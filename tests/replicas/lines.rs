@@ -7,7 +7,7 @@ use holdfast_tests::{
     cluster::{Cluster, Expired, storm},
     cut::Line,
     process::Replica,
-    until::{until, uptime},
+    wait::{uptime, within},
 };
 use serde_json::Value;
 use sqlx::{Connection as _, Executor as _};
@@ -63,7 +63,7 @@ impl Scene {
         call.abort();
         cut(&self.line);
         self.expired.helpdesk.calm();
-        until("the provider has answered", BOUND, || {
+        within("the provider has answered", BOUND, || {
             let open = self.expired.helpdesk.ledger().presentations.iter().any(|shown| shown.answered_seq.is_none());
             async move { if open { Err("not yet") } else { Ok(()) } }
         })
@@ -75,7 +75,7 @@ impl Scene {
     }
 
     async fn is_stored(&self) {
-        until("the owner has stored the token", BOUND, || async {
+        within("the owner has stored the token", BOUND, || async {
             let version = self.version().await;
             if version == 2 { Ok(()) } else { Err(version) }
         })
@@ -157,7 +157,7 @@ async fn a_transaction_that_was_left_behind_loses_no_rotated_token() {
     scene.expired.helpdesk.calm();
     let blocked = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
                    AND wait_event_type = 'Lock'";
-    until("the owner's transaction is stopped", BOUND, || async {
+    within("the owner's transaction is stopped", BOUND, || async {
         let blocked = scene.cluster.database.number(blocked).await;
         if blocked > 0 { Ok(()) } else { Err(blocked) }
     })
@@ -187,7 +187,7 @@ async fn a_late_success_whose_token_is_dead_is_not_shown_as_connected() {
     scene.line.heal();
 
     scene.is_stored().await;
-    until("the owner has asked the provider about its token", BOUND, || async {
+    within("the owner has asked the provider about its token", BOUND, || async {
         let asked = scene.expired.helpdesk.counters().unauthorized;
         if asked > 0 { Ok(()) } else { Err(asked) }
     })
@@ -214,7 +214,7 @@ async fn a_late_success_whose_token_lives_heals_the_connector() {
 
     scene.line.heal();
 
-    until("the connector heals", BOUND, || async {
+    within("the connector heals", BOUND, || async {
         let shown = scene.two.show(&scene.expired.id).await;
         if shown["health"] == "connected" { Ok(()) } else { Err::<(), Value>(shown) }
     })
@@ -240,7 +240,7 @@ async fn a_silent_database_makes_no_caller_wait_past_its_bound() {
     }
     scene.line.heal();
 
-    until("it works again", BOUND, || async {
+    within("it works again", BOUND, || async {
         let answer = scene.one.token(&expired.id).await;
         if answer.status == 200 { Ok(()) } else { Err(answer) }
     })

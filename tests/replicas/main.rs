@@ -9,7 +9,7 @@ mod signals;
 use std::time::Duration;
 
 use holdfast_sandbox::{Helpdesk, PresentationOutcome};
-use holdfast_tests::until::until;
+use holdfast_tests::wait::within;
 
 /// Generous: what is waited for takes milliseconds, or as long as the test's own settings say.
 const BOUND: Duration = Duration::from_mins(1);
@@ -21,7 +21,7 @@ fn presented(helpdesk: &Helpdesk) -> Vec<PresentationOutcome> {
 
 /// Waits until the provider has been shown so many refresh tokens.
 async fn shown(helpdesk: &Helpdesk, count: usize) {
-    until(&format!("the provider is shown {count} refresh tokens"), BOUND, || {
+    within(&format!("the provider is shown {count} refresh tokens"), BOUND, || {
         let presented = presented(helpdesk);
         async move { if presented.len() >= count { Ok(()) } else { Err(presented) } }
     })
@@ -30,7 +30,7 @@ async fn shown(helpdesk: &Helpdesk, count: usize) {
 
 /// Waits until the provider has issued so many token sets, whether or not it has answered.
 async fn issued(helpdesk: &Helpdesk, count: usize) {
-    until(&format!("the provider has issued {count} token sets"), BOUND, || {
+    within(&format!("the provider has issued {count} token sets"), BOUND, || {
         let issued = helpdesk.ledger().sets.len();
         async move { if issued >= count { Ok(()) } else { Err(issued) } }
     })

@@ -7,7 +7,7 @@ use holdfast_tests::{
     cluster::{Cluster, storm},
     pooler::Pooler,
     process::{Answer, Replica, answer},
-    until::until,
+    wait::within,
 };
 use reqwest::Method;
 use serde_json::json;
@@ -126,7 +126,7 @@ async fn a_provider_that_never_answers_holds_no_connection_to_the_database() {
         assert!(answer.took < Duration::from_secs(15), "{answer:?}");
     }
     stuck.helpdesk.calm();
-    until("no exchange is open", BOUND, || async {
+    within("no exchange is open", BOUND, || async {
         let open = cluster.database.number("SELECT count(*) FROM exchanges WHERE closed_at IS NULL").await;
         if open == 0 { Ok(()) } else { Err(open) }
     })

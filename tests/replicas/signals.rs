@@ -6,7 +6,7 @@ use holdfast_tests::{
     cluster::{Cluster, Expired},
     cut::Line,
     process::{Answer, Replica, answer, client},
-    until::{until, uptime},
+    wait::{uptime, within},
 };
 use reqwest::{
     Method,
@@ -50,7 +50,7 @@ async fn reconnect(cluster: &Cluster, replica: &Replica, connector: &str) {
 /// Waits until this replica's answer is this one: a problem's code, or nothing for a token. How long it took.
 async fn answers(replica: &Replica, connector: &str, code: &str, bound: Duration) -> Duration {
     let started = uptime();
-    until(&format!("the answer is {code:?}"), bound, || async {
+    within(&format!("the answer is {code:?}"), bound, || async {
         let answer = replica.token(connector).await;
         if answer.code() == code { Ok(()) } else { Err::<(), Answer>(answer) }
     })
@@ -69,7 +69,7 @@ async fn warm(cluster: &Cluster, one: &Replica, two: &Replica, expired: &Expired
 /// tables meanwhile.
 async fn trusts_memory(cluster: &Cluster, replica: &Replica, expired: &Expired) {
     let mut session = cluster.database.session().await;
-    until("the replica answers from memory", BOUND, async || {
+    within("the replica answers from memory", BOUND, async || {
         // What is read before it has heard anything is not kept.
         replica.token(&expired.id).await;
         let mut lock = session.begin().await.expect("the database is there");
@@ -111,7 +111,7 @@ async fn a_reconnect_on_one_replica_replaces_what_the_other_has_in_memory() {
 
     let new = one.token(&expired.id).await.access_token().to_owned();
     assert_ne!(new, old);
-    until("the other replica gives out the new grant's token", BY_SIGNAL, || async {
+    within("the other replica gives out the new grant's token", BY_SIGNAL, || async {
         let answer = two.token(&expired.id).await;
         if answer.access_token() == new { Ok(()) } else { Err(answer) }
     })
@@ -137,7 +137,7 @@ async fn a_revoked_api_key_stops_working_on_every_replica_at_once() {
     cluster.run(&["key", "revoke", &id]).await;
 
     for replica in [&one, &two] {
-        until("the key is refused", BY_SIGNAL, || async {
+        within("the key is refused", BY_SIGNAL, || async {
             let answer = list(replica).await;
             if answer.status == 401 { Ok(()) } else { Err(answer) }
         })

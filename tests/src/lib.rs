@@ -5,12 +5,11 @@
 //! - [`browser`]: somebody's browser: cookies, and no redirects by itself.
 //! - [`command`]: the binary `holdfast` as a process.
 //! - [`canary`]: looks for secrets where none may be.
-//! - [`wait`]: bounded polling.
+//! - [`wait`]: bounded polling that tells what was last seen.
 //! - [`cluster`]: what replicas share: a PostgreSQL database, a sandbox, an organisation with its key.
 //! - [`process`]: replicas: `holdfast serve` as processes that serve, are called, and are killed.
 //! - [`cut`]: a line between two programs that can be cut.
 //! - [`pooler`]: a connection pooler in transaction mode.
-//! - [`until`]: bounded polling that tells what was last seen, by real time.
 
 pub mod browser;
 pub mod canary;
@@ -21,5 +20,4 @@ pub mod database;
 pub mod pooler;
 pub mod process;
 pub mod service;
-pub mod until;
 pub mod wait;

@@ -16,7 +16,7 @@ use tokio::{
 
 use crate::{
     command::binary,
-    until::{until, uptime},
+    wait::{uptime, within},
 };
 
 /// From the start to the open port, with the schema's migration in between, on a machine that has other things to do.
@@ -95,7 +95,7 @@ impl Replica {
         tokio::spawn(log.clone().keep(child.stderr.take().expect("it was asked for")));
         let mut replica =
             Self { name: name.to_owned(), url: String::new(), key: key.to_owned(), child, log, http: client() };
-        let url = until("the replica listens", START_BOUND, || {
+        let url = within("the replica listens", START_BOUND, || {
             let found = replica.log.find(|line| {
                 let rest = line.split_once("listening on ")?.1;
                 Some(rest.split([',', ' ', '"']).next()?.to_owned())
@@ -147,7 +147,7 @@ impl Replica {
             assert!(uptime() < end, "no token and no verdict within {bound:?}; last: {answer:?}");
             let wait = answer.retry_after.unwrap_or_else(|| panic!("a 503 without Retry-After: {answer:?}"));
             refused.push(answer);
-            crate::until::pause(Duration::from_secs(wait)).await;
+            crate::wait::pause(Duration::from_secs(wait)).await;
         }
     }
 
@@ -165,7 +165,7 @@ impl Replica {
 
     /// Waits until it says so.
     pub async fn says(&self, words: &str, bound: Duration) {
-        until(&format!("{} says {words:?}", self.name), bound, || {
+        within(&format!("{} says {words:?}", self.name), bound, || {
             let said = !self.said(words).is_empty();
             let last = self.log.last();
             async move { if said { Ok(()) } else { Err(last) } }
@@ -191,7 +191,7 @@ impl Replica {
 
     /// Waits for its end.
     pub async fn end(&mut self) -> ExitStatus {
-        until(&format!("{} ends", self.name), END_BOUND, || {
+        within(&format!("{} ends", self.name), END_BOUND, || {
             let ended = self.child.try_wait().expect("it is our child");
             let last = self.log.last();
             async move { ended.ok_or(last) }
