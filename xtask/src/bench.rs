@@ -3,6 +3,7 @@
 use anyhow::{bail, ensure};
 
 use crate::{
+    apt,
     postgres::{self, Postgres},
     run,
     test::BUILD_BOUND,
@@ -17,7 +18,7 @@ pub(crate) fn run(passed_on: &[String]) -> anyhow::Result<bool> {
     let plan = Postgres::plan()?;
     // Standard output is the benchmark's alone: it may be JSON.
     eprintln!("Builds for release, then runs the benchmark. Needs: {plan}.");
-    plan.install()?;
+    apt::install(&Vec::from_iter(plan.missing()))?;
 
     // By themselves: together with the benchmark they would get its features too, and not be what ships.
     let mut programs = cargo();

@@ -1,5 +1,6 @@
 //! The chores of the workspace: `cargo xtask test`, `lint` and `bench`.
 
+mod apt;
 mod bench;
 mod lint;
 mod postgres;
@@ -7,6 +8,7 @@ mod report;
 mod run;
 mod suites;
 mod test;
+mod tools;
 mod workspace;
 
 use std::process::ExitCode;
@@ -20,7 +22,8 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   bench [-- ARGS]                             builds for release and runs the benchmark
 
 HOLDFAST_TEST_POSTGRES: URL of a PostgreSQL server where databases may be created. Without it, `test` and `bench`
-start a server of their own in a temporary folder.";
+start a server of their own in a temporary folder.
+HOLDFAST_TEST_CHROMIUM, HOLDFAST_TEST_CHROMEDRIVER: paths of the two, for browser tests, where they are not in PATH.";
 
 enum Command {
     Test { wanted: Vec<String>, list: bool, passed_on: Vec<String> },

@@ -15,7 +15,10 @@ use anyhow::{Context, bail};
 use rustix::process::{Signal, getegid, geteuid, test_kill_process};
 use tempfile::TempDir;
 
-use crate::run;
+use crate::{
+    apt::{self, Missing},
+    run,
+};
 
 /// URL of a server where databases may be created; tests read it.
 pub(crate) const VARIABLE: &str = "HOLDFAST_TEST_POSTGRES";
@@ -26,7 +29,7 @@ const OWNER: &str = "owner";
 const START_BOUND: Duration = Duration::from_mins(1);
 const STOP_BOUND: Duration = Duration::from_secs(20);
 
-const INSTALL: &str = "apt-get install --yes --no-install-recommends postgresql";
+const PACKAGE: &str = "postgresql";
 
 /// Where the server will come from.
 pub(crate) enum Plan {
@@ -85,41 +88,19 @@ impl fmt::Display for Plan {
             ),
             Self::Install => write!(
                 f,
-                "PostgreSQL, which is not installed; installs it with `{INSTALL}`, and starts a server of its own on \
-                 a free port, in a temporary folder"
+                "PostgreSQL, which is not installed; installs it with `{}`, and starts a server of its own on a free \
+                 port, in a temporary folder",
+                apt::command(&[PACKAGE])
             ),
         }
     }
 }
 
 impl Plan {
-    /// Installs what is missing. Only root can; others are told the command.
-    pub(crate) fn install(&self) -> anyhow::Result<()> {
-        if !matches!(self, Self::Install) {
-            return Ok(());
-        }
-        let apt = find_in_path("apt-get").is_some();
-        if !apt || !geteuid().is_root() {
-            let how = if apt { format!("sudo {INSTALL}") } else { "your system's package manager".to_owned() };
-            bail!("PostgreSQL is missing. Install it with {how}, or name a server in {VARIABLE}, and start again.");
-        }
-        println!("Installing PostgreSQL.");
-        let bound = Duration::from_mins(10);
-        let apt_get = |args: &[&str]| {
-            let mut command = Command::new("apt-get");
-            command.args(args).env("DEBIAN_FRONTEND", "noninteractive");
-            run::must(&mut command, bound)
-        };
-        apt_get(&["update", "--quiet"])?;
-        // Without this the package makes and starts a cluster of its own.
-        let defaults = Path::new("/etc/postgresql-common/createcluster.conf");
-        if !defaults.exists() {
-            fs::create_dir_all("/etc/postgresql-common").context("could not prepare the installation")?;
-            fs::write(defaults, "create_main_cluster = false\n").context("could not prepare the installation")?;
-        }
-        let args: Vec<_> =
-            INSTALL.split(' ').skip(1).chain(["--quiet", "-o", "Dpkg::Options::=--force-confold"]).collect();
-        apt_get(&args)
+    /// What has to be installed.
+    pub(crate) fn missing(&self) -> Option<Missing> {
+        let or = format!("name a server in {VARIABLE}");
+        matches!(self, Self::Install).then(|| Missing { what: "PostgreSQL", packages: vec![PACKAGE], or })
     }
 
     pub(crate) fn start(self) -> anyhow::Result<Postgres> {

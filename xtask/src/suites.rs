@@ -1,36 +1,44 @@
 //! Which suite a test binary belongs to. It follows from what the workspace holds: a new crate, or a new folder in
 //! `tests/`, needs no word here.
 
-use crate::workspace::{Kind, Package, Target, Workspace};
+use crate::{
+    tools::Need,
+    workspace::{Kind, Package, Target, Workspace},
+};
 
 /// One suite.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Suite {
     pub(crate) name: String,
     pub(crate) about: &'static str,
-    /// Whether its tests need PostgreSQL.
-    pub(crate) postgres: bool,
+    /// What its tests need to run.
+    pub(crate) needs: &'static [Need],
 }
 
 const TESTS: &str = "holdfast-tests";
+
+const NOTHING: &[Need] = &[];
+const DATABASE: &[Need] = &[Need::Postgres];
+const DATABASE_AND_MAIL: &[Need] = &[Need::Postgres, Need::MailServer];
 
 /// The suite of documentation examples: cargo alone can run those.
 pub(crate) const DOC: &str = "doc";
 
 /// The suite of a test target; `None`: it holds no tests.
 pub(crate) fn suite_of(package: &str, target: &Target) -> Option<Suite> {
-    let suite = |name: &str, about, postgres| Some(Suite { name: name.to_owned(), about, postgres });
+    let suite = |name: &str, about, needs| Some(Suite { name: name.to_owned(), about, needs });
     match (package, target.kind, target.name.as_str()) {
         (_, Kind::Other, _) => None,
-        ("holdfast-store" | "holdfast-migrations", _, _) => suite("store", "the store on both databases", true),
+        ("holdfast-store" | "holdfast-migrations", _, _) => suite("store", "the store on both databases", DATABASE),
         (TESTS, Kind::Lib | Kind::Bin, _) | (TESTS, Kind::Test, "it") => {
-            suite("integration", "the whole service on both databases", true)
+            suite("integration", "the whole service on both databases", DATABASE_AND_MAIL)
         }
-        (TESTS, Kind::Test, own) => suite(own, "the whole service", true),
-        (_, Kind::Lib | Kind::Bin, _) => suite("unit", "each crate by itself, no socket, no file", false),
-        ("holdfast-core", Kind::Test, _) => suite("model", "the refresh engine against its cases", false),
-        ("holdfast-app", Kind::Test, _) => suite("app", "the app's own surfaces", true),
-        (_, Kind::Test, _) => suite("conformance", "adapters and sandboxes over HTTP", false),
+        (TESTS, Kind::Test, "browser") => suite("browser", "the pages in Chromium", &[Need::Browser]),
+        (TESTS, Kind::Test, own) => suite(own, "the whole service", DATABASE_AND_MAIL),
+        (_, Kind::Lib | Kind::Bin, _) => suite("unit", "each crate by itself, no socket, no file", NOTHING),
+        ("holdfast-core", Kind::Test, _) => suite("model", "the refresh engine against its cases", NOTHING),
+        ("holdfast-app", Kind::Test, _) => suite("app", "the app's own surfaces", DATABASE),
+        (_, Kind::Test, _) => suite("conformance", "adapters and sandboxes over HTTP", NOTHING),
     }
 }
 
@@ -42,7 +50,7 @@ pub(crate) fn all(workspace: &Workspace) -> Vec<Suite> {
     let mut suites: Vec<_> = workspace.packages.iter().flat_map(of).collect();
     let examples = workspace.packages.iter().any(|package| package.targets.iter().any(|t| t.kind == Kind::Lib));
     if examples {
-        suites.push(Suite { name: DOC.to_owned(), about: "examples in the documentation", postgres: false });
+        suites.push(Suite { name: DOC.to_owned(), about: "examples in the documentation", needs: NOTHING });
     }
     let rank = |name: &str| {
         ["unit", DOC, "model", "conformance", "app", "store", "integration"].iter().position(|known| *known == name)
@@ -73,6 +81,7 @@ mod tests {
             ("holdfast-app", Kind::Test, "cli", Some("app")),
             ("holdfast-tests", Kind::Lib, "holdfast_tests", Some("integration")),
             ("holdfast-tests", Kind::Test, "it", Some("integration")),
+            ("holdfast-tests", Kind::Test, "browser", Some("browser")),
             ("holdfast-tests", Kind::Test, "torture", Some("torture")),
             ("holdfast-tests", Kind::Other, "story", None),
         ];

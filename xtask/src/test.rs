@@ -3,16 +3,23 @@
 //! One build for all of them: cargo would choose other features for `-p one-crate` and compile half of the
 //! dependencies again. The binaries are cargo's own, run in their package's folder as `cargo test` runs them.
 
-use std::{collections::BTreeMap, path::PathBuf, process::Command, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+    process::Command,
+    time::Duration,
+};
 
 use anyhow::{bail, ensure};
 use serde_json::Value;
 
 use crate::{
-    postgres::Postgres,
+    apt,
+    postgres::{Plan, Postgres},
     report::{Ended, Report},
     run,
     suites::{self, Suite},
+    tools::{Need, Tool},
     workspace::{Package, Target, Workspace, cargo, text_of},
 };
 
@@ -36,13 +43,14 @@ pub(crate) fn run(wanted: &[String], list: bool, passed_on: &[String]) -> anyhow
         }
         return Ok(true);
     }
-    let needs = suites.iter().any(|suite| suite.postgres);
-    let plan = needs.then(Postgres::plan).transpose()?;
+    let needs: BTreeSet<Need> = suites.iter().flat_map(|suite| suite.needs).copied().collect();
+    let plan = needs.contains(&Need::Postgres).then(Postgres::plan).transpose()?;
+    let tools: Vec<_> = needs.iter().copied().filter_map(Tool::look_for).collect();
     println!("Runs: {}.", suites.iter().map(|suite| suite.name.as_str()).collect::<Vec<_>>().join(", "));
-    println!("Needs: {}.", plan.as_ref().map_or("nothing but cargo".to_owned(), ToString::to_string));
-    if let Some(plan) = &plan {
-        plan.install()?;
-    }
+    let said: Vec<_> = plan.iter().map(ToString::to_string).chain(tools.iter().map(ToString::to_string)).collect();
+    println!("Needs: {}.", if said.is_empty() { "nothing but cargo".to_owned() } else { said.join("; ") });
+    let missing = tools.iter().filter_map(Tool::missing).cloned();
+    apt::install(&plan.iter().filter_map(Plan::missing).chain(missing).collect::<Vec<_>>())?;
 
     let mut report = Report::new("suite");
     let mut binaries = BTreeMap::<String, Vec<Binary<'_>>>::new();
