@@ -2,7 +2,8 @@
 //!
 //! - [`database`]: a database of its own for each test, of either kind.
 //! - [`service`]: a service in this process with a clock in the test's hand, entered by HTTP.
-//! - [`browser`]: somebody's browser: cookies, and no redirects by itself.
+//! - [`browser`]: somebody's browser without its window: cookies, and no redirects by itself.
+//! - [`chromium`]: a real browser: pages are looked at, filled, pressed and checked.
 //! - [`command`]: the binary `holdfast` as a process.
 //! - [`canary`]: looks for secrets where none may be.
 //! - [`wait`]: bounded polling that tells what was last seen.
@@ -13,6 +14,7 @@
 
 pub mod browser;
 pub mod canary;
+pub mod chromium;
 pub mod cluster;
 pub mod command;
 pub mod cut;

@@ -42,7 +42,7 @@ pub async fn sandbox() -> Arc<Sandbox> {
 pub struct TestApp {
     /// The service itself, for a look behind the API.
     pub app: Arc<App>,
-    /// `http://127.0.0.1:PORT`.
+    /// Where it is called, without a slash at the end.
     pub base: String,
     /// The provider.
     pub sandbox: Arc<Sandbox>,
@@ -61,6 +61,7 @@ pub struct TestApp {
 
 /// How a replica starts.
 pub struct Builder {
+    host: &'static str,
     sandbox: Option<Arc<Sandbox>>,
     clock: Arc<ManualClock>,
     config: Config,
@@ -140,6 +141,13 @@ impl Builder {
         self
     }
 
+    /// Called by the name `localhost`. A browser takes the sandbox, at 127.0.0.1, for another site then, as providers are.
+    #[must_use]
+    pub fn at_localhost(mut self) -> Self {
+        self.host = "localhost";
+        self
+    }
+
     /// Binds, builds and serves.
     ///
     /// # Panics
@@ -156,7 +164,8 @@ impl Builder {
         let guard = Guard::new(&self.config.network.allow_private_hosts);
         let client = GuardedHttp::new(guard, Duration::from_secs(2)).expect("the client can be built");
         let seams = Seams { clock: self.clock.clone() as _, random: Arc::new(OsRandom), http: Arc::new(client) };
-        let base = format!("http://{}", self.config.listen);
+        let base = format!("http://{}:{}", self.host, self.config.listen.port());
+        self.config.public_url_setting.get_or_insert_with(|| base.parse().expect("it is a URL"));
         let (app, lock) = App::build(self.config, seams).await.expect("the service can be built");
         let org = app.store.ensure_org("Acme").await.expect("an organisation can be made");
         let key = make_key(&app, "Acme", &EVERYTHING).await;
@@ -194,7 +203,7 @@ impl TestApp {
         config.refresh.loop_interval = Duration::from_hours(24 * 365);
         config.oauth_apps.insert("zendesk".to_owned(), oauth_app());
         config.providers.insert("zendesk".to_owned(), ProviderConfig::default());
-        Builder { sandbox: None, clock: Arc::new(ManualClock::new()), config }
+        Builder { host: "127.0.0.1", sandbox: None, clock: Arc::new(ManualClock::new()), config }
     }
 
     /// One replica with its own sandbox.
