@@ -63,7 +63,7 @@ async fn a_day_of_an_operator(db: Arc<Database>) {
     let user = ["user", "create", "--org", "Acme", "--email", "Ada@Example.com", "--operator", "--password-stdin"];
 
     let short = place.here.run_with(&user, "short\n").await;
-    assert_eq!(short.one_line(1), "holdfast: a password has at least 8 characters");
+    assert_eq!(short.one_line(1), "holdfast: A password has at least 8 characters; a few words make a good one.");
     let no_org = place.run("key create --org Acme --name ci --scope tokens:read").await;
     assert!(no_org.one_line(1).contains("there is no organisation \"Acme\"; `holdfast user create"), "{no_org:?}");
     let made = place.here.run_with(&user, "correct horse battery staple\n").await.done();
