@@ -31,7 +31,7 @@ pub enum Event {
     Disconnected,
 }
 
-/// What has to follow, written to the outbox in the same transaction.
+/// What has to follow. Done in the transaction of the change, or written to the outbox in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Effect {
@@ -47,7 +47,7 @@ pub enum Effect {
     CatchUpSync,
     /// Deactivate the agents that need this connector.
     StopAgents,
-    /// Reactivate exactly those that this failure stopped.
+    /// Take away exactly the cause that this connector gave; who has no other one left, and is not paused, runs again.
     ReactivateAgents,
     /// Hold its jobs.
     ParkJobs,
@@ -64,6 +64,12 @@ pub enum Effect {
 }
 
 impl Effect {
+    /// Whether it is a matter of our own rows alone, and so done in the transaction of the change: nothing is left to
+    /// be carried out, and no moment lies between.
+    pub fn is_immediate(self) -> bool {
+        matches!(self, Self::StopAgents | Self::ReactivateAgents)
+    }
+
     /// The stable word in the outbox.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -84,7 +90,7 @@ impl Effect {
     }
 }
 
-const START: &[Effect] = &[Effect::MakeWebhooks, Effect::FirstSync, Effect::Announce];
+const START: &[Effect] = &[Effect::ReactivateAgents, Effect::MakeWebhooks, Effect::FirstSync, Effect::Announce];
 const FAILURE: &[Effect] = &[Effect::StopAgents, Effect::ParkJobs, Effect::MailAdmins, Effect::Announce];
 const RECOVERY: &[Effect] = &[
     Effect::ReactivateAgents,
@@ -135,7 +141,7 @@ mod tests {
     fn every_pair_of_state_and_event_leads_where_the_design_says() {
         use Event::{Authorized, Disconnected as Off, LateSuccess, Refused, TestPassed};
         use Health::{AuthFailed, Connected, Disconnected, Pending};
-        let start: &[Effect] = &[Effect::MakeWebhooks, Effect::FirstSync, Effect::Announce];
+        let start: &[Effect] = &[Effect::ReactivateAgents, Effect::MakeWebhooks, Effect::FirstSync, Effect::Announce];
         let failure: &[Effect] = &[Effect::StopAgents, Effect::ParkJobs, Effect::MailAdmins, Effect::Announce];
         let recovery: &[Effect] = &[
             Effect::ReactivateAgents,

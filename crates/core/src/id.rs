@@ -62,4 +62,8 @@ ids! {
     CredentialId = "cred";
     /// One journal row.
     ExchangeId = "exch";
+    /// An agent.
+    AgentId = "agent";
+    /// One go of an agent.
+    RunId = "run";
 }

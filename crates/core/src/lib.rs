@@ -6,17 +6,22 @@
 //! - [`health`]: the state machine of a connector.
 //! - [`provider`]: what an adapter states about its service.
 //! - [`api_client`]: the authenticated client that adapters call their service with.
+//! - [`agent`], [`tool`], [`playbook`]: who acts, what it may do, and the runner that needs no AI.
 
+pub mod agent;
 pub mod api_client;
 pub mod credential;
 pub mod error;
 pub mod exchange;
 pub mod health;
 pub mod id;
+pub mod mask;
+pub mod playbook;
 pub mod ports;
 pub mod provider;
 pub mod refresh;
 pub mod role;
+pub mod schema;
 #[cfg(feature = "testkit")]
 pub mod testkit;
 pub mod ticket;
@@ -26,7 +31,7 @@ pub use api_client::ApiClient;
 pub use credential::{Credential, Fingerprint, Secret, Snapshot, TokenSet, Version};
 pub use error::{Error, ErrorKind, Retry};
 pub use health::Health;
-pub use id::{ConnectorId, CredentialId, ExchangeId, OrgId};
+pub use id::{AgentId, ConnectorId, CredentialId, ExchangeId, OrgId, RunId};
 pub use provider::{About, Account, Auth, Identity, OAuth2, Provider, Providers};
 pub use refresh::{AuthError, Engine, Need};
 pub use role::Role;

@@ -13,7 +13,7 @@ use url::Url;
 
 use crate::{
     credential::{Reason, Snapshot, TokenSet, Trouble, Version},
-    id::{ConnectorId, CredentialId, ExchangeId, OrgId},
+    id::{AgentId, ConnectorId, CredentialId, ExchangeId, OrgId},
     refresh::OutcomeKind,
 };
 
@@ -419,6 +419,8 @@ pub enum Signal {
     Connector(ConnectorId),
     /// This API key, by id.
     ApiKey(String),
+    /// This agent: itself, what stops it, a run of it.
+    Agent(AgentId),
     /// Signals may have been missed: trust nothing that is remembered.
     All,
 }
