@@ -13,6 +13,21 @@ pub enum Access {
     Write,
 }
 
+impl Access {
+    /// The stable word in API and database.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+        }
+    }
+
+    /// Reads [`Self::as_str`] back.
+    pub fn parse(word: &str) -> Option<Self> {
+        [Self::Read, Self::Write].into_iter().find(|access| access.as_str() == word)
+    }
+}
+
 /// One operation, as agents see it.
 #[derive(Clone, Copy, Debug)]
 pub struct Tool {

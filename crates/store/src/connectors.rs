@@ -3,6 +3,7 @@
 use chrono::{DateTime, Utc};
 use holdfast_core::{
     ConnectorId, CredentialId, OrgId, Secret, Version,
+    agent::StopReason,
     health::Event,
     ports::{Changed, StoreError},
 };
@@ -11,6 +12,7 @@ use secrecy::SecretString;
 use serde_json::Value;
 
 use crate::{
+    agent_stops,
     credentials::{WriteSecret, lock_of},
     extras,
     health::{Change, patients},
@@ -105,7 +107,7 @@ impl Store {
 
     /// Deletes it with its extras, sessions, exchanges and timeline, and the credential when no other connector shares
     /// it. Answers the secret that went with it, for a revocation; [`Secret::Absent`] when none did. `None`: there is no
-    /// such connector. Effects in the outbox stay, and none are added: disconnect first where they are wished for.
+    /// such connector. The agents that needed it are stopped until a person binds them to another one. Effects in the outbox stay, and none are added: disconnect first where they are wished for.
     pub async fn delete_connector(&self, org: &OrgId, id: &ConnectorId) -> Result<Option<Secret>, StoreError> {
         let doing = "delete a connector";
         let tx = self.transaction(doing).await?;
@@ -116,6 +118,8 @@ impl Store {
         let sql = format!("{} WHERE c.id = $1", row::SELECT);
         let held: Option<Row> = sql::one(&tx, doing, sql, values![id.as_str()]).await?;
         let mut held = held.map_or(Secret::Absent, |row| row.secret(&self.inner.sealer));
+        // No recovery comes after this: the cause stays until a person binds another connector.
+        let agents = agent_stops::stop(&tx, id, StopReason::Deleted, self.clock().now()).await?;
         sql::run(&tx, doing, "DELETE FROM connectors WHERE id = $1", values![id.as_str()]).await?;
         let others = patients(&tx, doing, "credential_id = $1", &locked.id).await?;
         if others.is_empty() {
@@ -126,6 +130,9 @@ impl Store {
         }
         tx.commit().await.map_err(failed(doing))?;
         self.connector_changed(id);
+        for agent in &agents {
+            self.agent_changed(agent);
+        }
         Ok(Some(held))
     }
 

@@ -98,11 +98,12 @@ impl Store {
             version,
             always: true,
         };
-        for patient in patients(&tx, doing, "credential_id = $1", &locked.id).await? {
+        let sharing = patients(&tx, doing, "credential_id = $1", &locked.id).await?;
+        for patient in &sharing {
             if patient.id == id.as_str() {
-                self.change(&tx, &patient, &change).await?;
+                self.change(&tx, patient, &change).await?;
             } else if patient.health == Health::AuthFailed.as_str() {
-                self.change(&tx, &patient, &Change { kind: "health", ..change }).await?;
+                self.change(&tx, patient, &Change { kind: "health", ..change }).await?;
             }
         }
         let sql = format!("{} WHERE c.id = $1", row::SELECT);
@@ -110,6 +111,9 @@ impl Store {
         let snapshot = row.ok_or_else(|| StoreError::new(doing))?.view(&self.inner.sealer)?.snapshot;
         tx.commit().await.map_err(failed(doing))?;
         self.credential_changed(&snapshot.credential.id).await;
+        for patient in sharing {
+            self.agents_on_changed(&patient.id.into()).await;
+        }
         Ok(Granted::Yes(Box::new(snapshot)))
     }
 
@@ -158,6 +162,7 @@ impl Store {
         }
         tx.commit().await.map_err(failed(doing))?;
         self.connector_changed(id);
+        self.agents_on_changed(id).await;
         Ok(Some(held))
     }
 }

@@ -3,14 +3,16 @@
 use chrono::{DateTime, Utc};
 use holdfast_core::{
     ConnectorId, CredentialId, Health, OrgId, Version,
+    agent::StopReason,
     credential::Reason,
-    health::Event,
+    health::{Effect, Event},
     ports::{Changed, Close, Exchange, Failure, StoreError},
 };
 use sea_orm::{ConnectionTrait, FromQueryResult};
 use serde_json::json;
 
 use crate::{
+    agent_stops,
     credentials::{lock, lock_of},
     exchanges::close_with_marks,
     outbox, row,
@@ -64,6 +66,7 @@ impl Store {
         let tx = self.transaction(doing).await?;
         let current = lock(&tx, doing, credential).await?;
         let mut changed = Changed::No;
+        let mut sick = Vec::new();
         if current.is_some_and(|found| Version(found.version) == failure.version && found.kind != row::NONE) {
             let change = Change {
                 event: Event::Refused,
@@ -75,8 +78,9 @@ impl Store {
                 version: failure.version,
                 always: false,
             };
-            for patient in patients(&tx, doing, "credential_id = $1", credential.as_str()).await? {
-                if self.change(&tx, &patient, &change).await? == Changed::Yes {
+            sick = patients(&tx, doing, "credential_id = $1", credential.as_str()).await?;
+            for patient in &sick {
+                if self.change(&tx, patient, &change).await? == Changed::Yes {
                     changed = Changed::Yes;
                 }
             }
@@ -86,6 +90,11 @@ impl Store {
         }
         tx.commit().await.map_err(failed(doing))?;
         self.credential_changed(credential).await;
+        if changed == Changed::Yes {
+            for patient in &sick {
+                self.agents_on_changed(&patient.id.as_str().into()).await;
+            }
+        }
         Ok(changed)
     }
 
@@ -112,11 +121,13 @@ impl Store {
         tx.commit().await.map_err(failed(doing))?;
         if changed == Changed::Yes {
             self.connector_changed(connector);
+            self.agents_on_changed(connector).await;
         }
         Ok(changed)
     }
 
-    /// Moves one connector as [`Health::next`] says, with its effects in the outbox and a line in the timeline.
+    /// Moves one connector as [`Health::next`] says, with a line in the timeline and its effects: agents are stopped and
+    /// reactivated here, what is left to be carried out goes to the outbox.
     pub(crate) async fn change(
         &self,
         tx: &impl ConnectionTrait,
@@ -155,7 +166,14 @@ impl Store {
             "detail": change.detail,
             "at": micros(change.at),
         });
-        outbox::insert(self, tx, &org, &connector, epoch, effects, &payload, change.at).await?;
+        if let Some(reason) = StopReason::of(to).filter(|_| effects.contains(&Effect::StopAgents)) {
+            agent_stops::stop(tx, &connector, reason, change.at).await?;
+        }
+        if effects.contains(&Effect::ReactivateAgents) {
+            agent_stops::reactivate(tx, &connector, change.at).await?;
+        }
+        let left: Vec<_> = effects.iter().copied().filter(|effect| !effect.is_immediate()).collect();
+        outbox::insert(self, tx, &org, &connector, epoch, &left, &payload, change.at).await?;
         let line = Entry {
             org,
             connector,

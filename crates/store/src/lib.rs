@@ -4,8 +4,11 @@
 //! one function in `sql` or `signals` hides it. Every write path that others may have in memory ends in a signal: on
 //! PostgreSQL a trigger of the schema sends it, on SQLite the store does after the commit.
 //!
-//! Lock order, for every transaction that touches more than one row: credential, connector, exchange, the rest.
+//! Lock order, for every transaction that touches more than one row: credential, connector, exchange, agent, the rest.
 
+mod agent_changes;
+mod agent_stops;
+mod agents;
 mod browsers;
 mod connectors;
 mod credentials;
@@ -23,6 +26,8 @@ mod outbox;
 mod patience;
 mod replicas;
 mod row;
+mod run_steps;
+mod runs;
 mod seal;
 mod serving;
 mod sessions;
@@ -31,20 +36,26 @@ mod sql;
 mod store;
 mod throttle;
 mod timeline;
+mod tool_calls;
 mod users;
 
+pub use agent_changes::{AgentChange, Altered, Made, NewAgent, NewBinding};
+pub use agents::{Agent, AgentBrief, Binding, Gate, Paused, Stop};
 pub use browsers::{BrowserSession, NewBrowserSession};
 pub use connectors::{Created, NewConnector};
 pub use grants::{Grant, Granted};
 pub use keys::ApiKey;
 pub use listing::{ConnectorView, Filter, Page};
 pub use outbox::OutboxRow;
+pub use run_steps::{Began, RunStep, StepEnd};
+pub use runs::{Claimed, End, Queued, Run};
 pub use seal::{BadMasterKey, MasterKey};
 pub use serving::ServingLock;
 pub use sessions::{NewSession, Purpose, Session, StartSession, Taken};
 pub use store::{Kind, Options, Store};
 pub use throttle::Throttle;
 pub use timeline::{Entry, TimelineItem, is_timeline_cursor};
+pub use tool_calls::KeyUse;
 pub use users::{EmailTaken, NewUser, User};
 
 pub use holdfast_core::ports::StoreError;

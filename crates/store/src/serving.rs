@@ -48,7 +48,7 @@ impl Store {
         }
     }
 
-    /// Voids the leases of the process before and closes its open exchanges as lost, with `answer_lost` marked; answers
+    /// Voids the leases of the process before, of its runs too, and closes its open exchanges as lost, with `answer_lost` marked; answers
     /// how many those were. Only for the holder of the [`ServingLock`]; does nothing on PostgreSQL, where others live.
     pub async fn void_previous(&self, _lock: &ServingLock) -> Result<u64, StoreError> {
         if self.kind() == Kind::Postgres {
@@ -64,6 +64,8 @@ impl Store {
         let close = "UPDATE exchanges SET closed_at = $1, outcome = $2 WHERE closed_at IS NULL";
         let values = values![micros(self.clock().now()), OutcomeKind::OwnerLost.as_str()];
         let closed = sql::run(&tx, doing, close, values).await?;
+        // Nobody is running them any more: the next look ends them.
+        sql::run(&tx, doing, "UPDATE runs SET lease_expires_at_ms = 0 WHERE state = 'running'", values![]).await?;
         tx.commit().await.map_err(failed(doing))?;
         self.tell(Signal::All);
         Ok(closed)

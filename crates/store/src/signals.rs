@@ -7,7 +7,7 @@ use std::{
 };
 
 use holdfast_core::{
-    ConnectorId, CredentialId,
+    AgentId, ConnectorId, CredentialId,
     ports::{Signal, Signals, StoreError},
 };
 use sqlx::postgres::PgListener;
@@ -81,6 +81,11 @@ impl Store {
     /// After a commit that changed an API key. On PostgreSQL the trigger has told it.
     pub(crate) fn key_changed(&self, key: &str) {
         self.tell(Signal::ApiKey(key.to_owned()));
+    }
+
+    /// After a commit that changed an agent, what stops it, or a run of it. On PostgreSQL the trigger has told it.
+    pub(crate) fn agent_changed(&self, agent: &AgentId) {
+        self.tell(Signal::Agent(agent.clone()));
     }
 
     /// After a commit that changed a credential: tells of every connector on it. On PostgreSQL the trigger has.
@@ -157,6 +162,7 @@ impl Store {
             };
             match notification.payload().split_once(':') {
                 Some(("connector", id)) => self.inner.hub.send(Signal::Connector(id.into())),
+                Some(("agent", id)) => self.inner.hub.send(Signal::Agent(id.into())),
                 Some(("key", id)) => self.inner.hub.send(Signal::ApiKey(id.to_owned())),
                 _ if notification.payload() == own_ping => self.hear(),
                 _ => {}

@@ -31,12 +31,25 @@ pub(crate) fn for_update(backend: DbBackend) -> &'static str {
     }
 }
 
+/// Like [`for_update`], and passes over what somebody else has: of many at once, each gets other rows.
+pub(crate) fn for_update_of_the_free(backend: DbBackend) -> &'static str {
+    match backend {
+        DbBackend::Postgres => " FOR UPDATE SKIP LOCKED",
+        _ => "",
+    }
+}
+
 /// Like [`for_update`], shared with others that only look.
 pub(crate) fn for_share(backend: DbBackend) -> &'static str {
     match backend {
         DbBackend::Postgres => " FOR SHARE",
         _ => "",
     }
+}
+
+/// `$1, $2, …` for `IN (…)`.
+pub(crate) fn list(count: usize) -> String {
+    (1..=count).map(|number| format!("${number}")).collect::<Vec<_>>().join(", ")
 }
 
 /// An error of ours from the database's.

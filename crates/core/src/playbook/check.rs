@@ -116,7 +116,7 @@ mod tests {
         },
     ];
 
-    fn check(step: Value, roles: &[Role<'_>]) -> Result<(), String> {
+    fn check(step: &Value, roles: &[Role<'_>]) -> Result<(), String> {
         let loud = |error: SpecError| error.to_string();
         Playbook::parse(&json!({ "steps": [step] })).map_err(loud)?.check(roles).map_err(loud)
     }
@@ -137,7 +137,7 @@ mod tests {
                 &[role("desk", Some(&update))],
             ),
         ] {
-            assert_eq!(check(step.clone(), roles), Ok(()), "{step}");
+            assert_eq!(check(&step, roles), Ok(()), "{step}");
         }
     }
 
@@ -173,7 +173,7 @@ mod tests {
                 "steps[0].with.text: there is no such argument; there are cursor, query",
             ),
         ] {
-            let error = check(step.clone(), roles).unwrap_err();
+            let error = check(&step, roles).unwrap_err();
             assert!(error.contains(words), "{step}: {error}");
         }
     }

@@ -293,7 +293,7 @@ mod tests {
         (script.log, ended)
     }
 
-    fn loop_over(list: &Value, more: &Value, steps: Value) -> Value {
+    fn loop_over(list: &Value, more: &Value, steps: &Value) -> Value {
         let mut each = json!({"id": "each", "for_each": "{{ list }}", "as": "ticket", "steps": steps});
         each.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         json!({"data": {"list": list}, "steps": [each]})
@@ -355,8 +355,8 @@ mod tests {
         let more = json!({"where": {"not": {"value": "{{ ticket.tags }}", "contains": "seen"}}, "limit": 2});
         let steps = json!([{"id": "see", "tool": "see", "with": {"id": "{{ ticket.id }}"}}]);
 
-        let (log, ended) = walk(loop_over(&list, &more, steps.clone()), Vec::new()).await;
-        let (none, _) = walk(loop_over(&json!([]), &json!({}), steps), Vec::new()).await;
+        let (log, ended) = walk(loop_over(&list, &more, &steps), Vec::new()).await;
+        let (none, _) = walk(loop_over(&json!([]), &json!({}), &steps), Vec::new()).await;
 
         assert_eq!(ended, Ok(()));
         assert_eq!(log, [r#"see [ticket 2 1/2]: see {"id":"2"}"#, r#"see [ticket 3 2/2]: see {"id":"3"}"#]);
@@ -374,7 +374,7 @@ mod tests {
             {"id": "tag", "tool": "update", "if": {"value": "{{ rule }}", "is_empty": false}, "with": {"tags": "{{ rule.tags }}", "body": "{{ rule.reply }}"}}
         ]);
 
-        let (log, ended) = walk(loop_over(&list, &json!({}), steps), Vec::new()).await;
+        let (log, ended) = walk(loop_over(&list, &json!({}), &steps), Vec::new()).await;
 
         assert_eq!(ended, Ok(()));
         assert_eq!(
@@ -395,9 +395,10 @@ mod tests {
         let gone = || vec![("one", Err(Fault::Step("gone".to_owned())))];
         let next = json!({"on_error": "next_item"});
 
-        let (stopped, why) = walk(loop_over(&list, &json!({}), steps.clone()), gone()).await;
-        let (went_on, fine) = walk(loop_over(&list, &next, steps.clone()), gone()).await;
-        let (ended, end) = walk(loop_over(&list, &next, steps), vec![("one", Err(Fault::End("off".to_owned())))]).await;
+        let (stopped, why) = walk(loop_over(&list, &json!({}), &steps), gone()).await;
+        let (went_on, fine) = walk(loop_over(&list, &next, &steps), gone()).await;
+        let (ended, end) =
+            walk(loop_over(&list, &next, &steps), vec![("one", Err(Fault::End("off".to_owned())))]).await;
 
         assert_eq!((stopped.len(), why), (1, Err("gone".to_owned())));
         assert_eq!(went_on, ["one [ticket 1 1/2]: one {}", "one [ticket 2 2/2]: one {}", "two [ticket 2 2/2]: two {}"]);

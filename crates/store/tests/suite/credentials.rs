@@ -164,7 +164,6 @@ async fn effects_are_written_once_per_epoch(db: Arc<TestDatabase>) {
         (1, "make_webhooks"),
         (1, "first_sync"),
         (1, "announce"),
-        (2, "stop_agents"),
         (2, "park_jobs"),
         (2, "mail_admins"),
         (2, "announce"),

@@ -123,7 +123,7 @@ async fn a_reconnect_keeps_extras_that_it_does_not_carry(db: Arc<TestDatabase>) 
     let line = &store.timeline(&org, &id, None, 10).await.unwrap().data[0];
     assert_eq!((line.kind.as_str(), line.version), ("reconnected", Some(snapshot.credential.version)));
     let effects = store.outbox_rows(&id).await.unwrap();
-    assert!(effects.iter().any(|row| row.epoch == snapshot.epoch && row.effect == "reactivate_agents"));
+    assert!(effects.iter().any(|row| row.epoch == snapshot.epoch && row.effect == "mail_recovery"));
 }
 
 async fn another_orgs_connector_is_not_there(db: Arc<TestDatabase>) {

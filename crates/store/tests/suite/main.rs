@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "tests, and their helpers")]
 
+mod agents;
 mod counting;
 mod credentials;
 mod grants;
@@ -9,6 +10,7 @@ mod harness;
 mod journal;
 mod leases;
 mod reading;
+mod runs;
 mod sealing;
 mod sessions;
 mod signals;

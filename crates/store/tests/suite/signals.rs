@@ -20,7 +20,7 @@ on_both! {
 }
 
 /// Runs the store until the guard is dropped, and waits until it hears.
-async fn running(store: &Store) -> tokio_util::sync::DropGuard {
+pub(crate) async fn running(store: &Store) -> tokio_util::sync::DropGuard {
     let stop = CancellationToken::new();
     tokio::spawn({
         let (store, stop) = (store.clone(), stop.clone());
@@ -30,11 +30,11 @@ async fn running(store: &Store) -> tokio_util::sync::DropGuard {
     stop.drop_guard()
 }
 
-fn drain(signals: &mut Receiver<Signal>) -> Vec<Signal> {
+pub(crate) fn drain(signals: &mut Receiver<Signal>) -> Vec<Signal> {
     std::iter::from_fn(|| signals.try_recv().ok()).collect()
 }
 
-async fn heard(signals: &mut Receiver<Signal>, wanted: &Signal) {
+pub(crate) async fn heard(signals: &mut Receiver<Signal>, wanted: &Signal) {
     let signals = tokio::sync::Mutex::new(signals);
     eventually(&format!("{wanted:?} arrives"), || async {
         loop {

@@ -1,0 +1,87 @@
+//! Table `agent_stops`: a connector that fails stops the agents that need it, in the transaction of its change of health;
+//! one that recovers takes back exactly that.
+
+use chrono::{DateTime, Utc};
+use holdfast_core::{
+    AgentId, ConnectorId,
+    agent::StopReason,
+    ports::{Signal, StoreError},
+};
+use sea_orm::ConnectionTrait;
+use tracing::warn;
+
+use crate::{
+    agent_changes::set_due,
+    sql::{self, micros, values},
+    store::{Kind, Store},
+};
+
+/// Adds the cause to every agent that is bound to the connector, whose credential is locked and whose epoch has grown. A
+/// cause that stands already keeps its beginning.
+pub(crate) async fn stop(
+    tx: &impl ConnectionTrait,
+    connector: &ConnectorId,
+    reason: StopReason,
+    at: DateTime<Utc>,
+) -> Result<Vec<AgentId>, StoreError> {
+    let doing = "stop agents";
+    let agents = lock(tx, "SELECT agent_id FROM agent_connectors WHERE connector_id = $1", connector).await?;
+    if agents.is_empty() {
+        return Ok(agents);
+    }
+    let stop = "INSERT INTO agent_stops (agent_id, connector_id, epoch, reason, provider, account, stopped_at) \
+                SELECT DISTINCT b.agent_id, c.id, c.epoch, $2, c.provider, c.account, $3 \
+                FROM agent_connectors b JOIN connectors c ON c.id = b.connector_id WHERE c.id = $1 \
+                ON CONFLICT (agent_id, connector_id) DO UPDATE SET epoch = excluded.epoch, reason = excluded.reason";
+    sql::run(tx, doing, stop, values![connector.as_str(), reason.as_str(), micros(at)]).await?;
+    for agent in &agents {
+        set_due(tx, agent, at).await?;
+    }
+    Ok(agents)
+}
+
+/// Takes the connector's cause away. Agents that have no other one, and that nobody paused, run again.
+pub(crate) async fn reactivate(
+    tx: &impl ConnectionTrait,
+    connector: &ConnectorId,
+    at: DateTime<Utc>,
+) -> Result<Vec<AgentId>, StoreError> {
+    let agents = lock(tx, "SELECT agent_id FROM agent_stops WHERE connector_id = $1", connector).await?;
+    if agents.is_empty() {
+        return Ok(agents);
+    }
+    let sql = "DELETE FROM agent_stops WHERE connector_id = $1";
+    sql::run(tx, "reactivate agents", sql, values![connector.as_str()]).await?;
+    for agent in &agents {
+        set_due(tx, agent, at).await?;
+    }
+    Ok(agents)
+}
+
+/// The agents' rows do not move until the transaction ends; in an order that all keep. What is asked after this sees what
+/// others had written when they let go.
+async fn lock(tx: &impl ConnectionTrait, which: &str, connector: &ConnectorId) -> Result<Vec<AgentId>, StoreError> {
+    let sql = format!(
+        "SELECT id FROM agents WHERE id IN ({which}) ORDER BY id{}",
+        sql::for_update(tx.get_database_backend())
+    );
+    let rows: Vec<sql::Id> = sql::all(tx, "lock agents", sql, values![connector.as_str()]).await?;
+    Ok(rows.into_iter().map(|row| row.id.into()).collect())
+}
+
+impl Store {
+    /// After a commit that changed a connector's health: tells of every agent on it. On PostgreSQL triggers have.
+    pub(crate) async fn agents_on_changed(&self, connector: &ConnectorId) {
+        if self.kind() == Kind::Postgres {
+            return;
+        }
+        let sql = "SELECT DISTINCT agent_id AS id FROM agent_connectors WHERE connector_id = $1";
+        match sql::all::<sql::Id>(self.db(), "tell of a change", sql, values![connector.as_str()]).await {
+            Ok(agents) => agents.into_iter().for_each(|row| self.agent_changed(&row.id.into())),
+            Err(error) => {
+                warn!(error = %error, "cannot tell what changed; telling that anything may have");
+                self.tell(Signal::All);
+            }
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! Table `tool_calls`: calls that were made under an idempotency key, so that a repeated one has the same answer and no
+//! second effect, also where the provider knows no such key.
+
+use chrono::{DateTime, Utc};
+use holdfast_core::{OrgId, ports::StoreError};
+use sea_orm::FromQueryResult;
+use serde_json::Value;
+
+use crate::{
+    sql::{self, micros, nonsense, values},
+    store::Store,
+};
+
+/// What is known of a key.
+#[derive(Clone, Debug, PartialEq)]
+pub enum KeyUse {
+    /// It is new, and belongs to this call from now on.
+    New,
+    /// It was used for something else.
+    Another,
+    /// The same call is under way, since then. After a crash it stays so.
+    UnderWay(DateTime<Utc>),
+    /// The same call ended, and nobody knows whether it had its effect.
+    Unknown,
+    /// The same call was done, with this answer.
+    Done(Value),
+}
+
+#[derive(FromQueryResult)]
+struct Row {
+    request_hash: Vec<u8>,
+    state: String,
+    result: Option<Value>,
+    created_at: DateTime<Utc>,
+}
+
+impl Store {
+    /// Takes the key for a call, if it is free. `request_hash` tells one call from another.
+    pub async fn use_key(
+        &self,
+        org: &OrgId,
+        key: &str,
+        request_hash: &[u8; 32],
+        at: DateTime<Utc>,
+    ) -> Result<KeyUse, StoreError> {
+        let doing = "use an idempotency key";
+        let take = "INSERT INTO tool_calls (org_id, key, request_hash, state, created_at) \
+                    VALUES ($1, $2, $3, 'open', $4) ON CONFLICT DO NOTHING";
+        let values = values![org.as_str(), key, request_hash.to_vec(), micros(at)];
+        if sql::run(self.db(), doing, take, values).await? == 1 {
+            return Ok(KeyUse::New);
+        }
+        let look = "SELECT request_hash, state, result, created_at FROM tool_calls WHERE org_id = $1 AND key = $2";
+        let row: Option<Row> = sql::one(self.db(), doing, look, values![org.as_str(), key]).await?;
+        // Freed between the two: whoever had it did nothing; the caller may come again.
+        let Some(row) = row else { return Ok(KeyUse::UnderWay(at)) };
+        Ok(match row.state.as_str() {
+            _ if row.request_hash != request_hash => KeyUse::Another,
+            "open" => KeyUse::UnderWay(row.created_at),
+            "unknown" => KeyUse::Unknown,
+            "done" => KeyUse::Done(row.result.unwrap_or(Value::Null)),
+            _ => return Err(nonsense("tool_calls", "state", key)),
+        })
+    }
+
+    /// The call was done, with this answer.
+    pub async fn keep_answer(&self, org: &OrgId, key: &str, answer: &Value) -> Result<(), StoreError> {
+        let sql = "UPDATE tool_calls SET state = 'done', result = $3 WHERE org_id = $1 AND key = $2";
+        let values = values![org.as_str(), key, answer.clone()];
+        sql::run(self.db(), "keep the answer to a call", sql, values).await.map(|_| ())
+    }
+
+    /// The call failed: surely without effect, so that it may be repeated; or nobody knows.
+    pub async fn give_key_up(&self, org: &OrgId, key: &str, surely: bool) -> Result<(), StoreError> {
+        let sql = if surely {
+            "DELETE FROM tool_calls WHERE org_id = $1 AND key = $2 AND state = 'open'"
+        } else {
+            "UPDATE tool_calls SET state = 'unknown' WHERE org_id = $1 AND key = $2 AND state = 'open'"
+        };
+        sql::run(self.db(), "give an idempotency key up", sql, values![org.as_str(), key]).await.map(|_| ())
+    }
+
+    /// Forgets keys that were first used before this moment. Answers how many.
+    pub async fn forget_keys(&self, before: DateTime<Utc>) -> Result<u64, StoreError> {
+        let sql = "DELETE FROM tool_calls WHERE created_at < $1";
+        sql::run(self.db(), "forget idempotency keys", sql, values![micros(before)]).await
+    }
+}
