@@ -1,11 +1,13 @@
 //! The REST API, `/api/v1`. Browser cookies never authenticate here.
 
+mod agents;
 mod caller;
 mod connectors;
 mod import;
 mod providers;
 mod sessions;
 mod token;
+mod tools;
 mod view;
 
 pub use import::{NewConnectorBody, import_line};
@@ -63,6 +65,15 @@ pub fn router(app: Arc<App>) -> Router {
         .routes(routes!(connectors::timeline))
         .routes(routes!(sessions::reconnect))
         .routes(routes!(sessions::connect))
+        .routes(routes!(tools::call))
+        .routes(routes!(agents::list_samples))
+        .routes(routes!(agents::create, agents::list))
+        .routes(routes!(agents::show, agents::change, agents::delete))
+        .routes(routes!(agents::pause))
+        .routes(routes!(agents::resume))
+        .routes(routes!(agents::run))
+        .routes(routes!(agents::runs))
+        .routes(routes!(agents::show_run))
         .merge(
             OpenApiRouter::new()
                 .routes(routes!(token::get))

@@ -16,7 +16,10 @@ use tokio_util::sync::CancellationToken;
 use tracing::warn;
 use url::Url;
 
-use crate::{config::Config, connect::Links, keys::Keys, metrics::Metrics, registry, seams::Seams, ui::view::Views};
+use crate::{
+    agents::Agents, config::Config, connect::Links, keys::Keys, metrics::Metrics, registry, seams::Seams,
+    ui::view::Views,
+};
 
 /// Another process serves this SQLite file.
 #[derive(Debug, thiserror::Error)]
@@ -39,6 +42,8 @@ pub struct App {
     pub links: Links,
     /// Templates of pages and mails.
     pub views: Views,
+    /// What the agents of this replica share.
+    pub agents: Agents,
     /// Numbers for Prometheus.
     pub metrics: Metrics,
     /// The service was asked to stop: nothing new is begun.
@@ -85,6 +90,7 @@ impl App {
             keys: Keys::default(),
             links: Links::default(),
             views,
+            agents: Agents::default(),
             metrics,
             draining: CancellationToken::new(),
             stop: CancellationToken::new(),
@@ -136,7 +142,7 @@ impl App {
                 () = self.stop.cancelled() => return,
             };
             match signal {
-                Ok(Signal::Connector(_)) => {}
+                Ok(Signal::Connector(_) | Signal::Agent(_)) => {}
                 Ok(Signal::ApiKey(_) | Signal::All) | Err(RecvError::Lagged(_)) => self.keys.forget(),
                 Err(RecvError::Closed) => return,
             }

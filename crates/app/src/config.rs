@@ -2,6 +2,7 @@
 //!
 //! This is the one place that reads the environment. The defaults stand in the compiled file alone, never in code.
 
+mod agents;
 mod check;
 mod error;
 mod sections;
@@ -14,6 +15,7 @@ use secrecy::SecretString;
 use serde::Deserialize;
 use url::{Host, Url};
 
+pub use agents::AgentsConfig;
 pub use error::ConfigError;
 pub use sections::{
     ConnectConfig, Database, LockBackend, LockConfig, LogConfig, LogFormat, NetworkConfig, OAuthAppConfig,
@@ -44,6 +46,8 @@ pub struct Config {
     pub database: Database,
     /// `[refresh]`
     pub refresh: RefreshConfig,
+    /// `[agents]`
+    pub agents: AgentsConfig,
     /// `[lock]`
     pub lock: LockConfig,
     /// `[oauth_apps.PROVIDER]`

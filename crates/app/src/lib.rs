@@ -3,6 +3,7 @@
 //! - [`app`]: the service, put together; [`serve`] lets it answer.
 //! - [`api`], [`connect`], [`ops`]: REST, the connect flow's pages, health and metrics.
 //! - [`ui`]: the web UI.
+//! - [`agents`], [`tools`]: agents at work, and the one way to call a tool.
 //! - [`admin`]: what the command line asks of a service, here or in another process.
 //! - [`config`]: settings, from the compiled defaults, a file, the environment and flags.
 //! - [`seams`]: time, randomness and HTTP as values; the real ones.
@@ -10,6 +11,7 @@
 //! - [`cli`]: the command line.
 
 pub mod admin;
+pub mod agents;
 pub mod api;
 pub mod app;
 mod care;
@@ -25,6 +27,7 @@ pub mod problem;
 pub mod registry;
 pub mod seams;
 pub mod serve;
+pub mod tools;
 pub mod ui;
 
 pub use app::App;

@@ -14,6 +14,8 @@ const EXCHANGES: &str = "holdfast_exchanges_total";
 const EXCHANGE_SECONDS: &str = "holdfast_exchange_seconds";
 const FLIGHTS_JOINED: &str = "holdfast_flights_joined_total";
 const LEASE_WAIT_SECONDS: &str = "holdfast_lease_wait_seconds";
+/// Runs of agents that ended here.
+pub(crate) const AGENT_RUNS: &str = "holdfast_agent_runs_total";
 
 /// From a provider next door to one at the end of its time-out.
 const BUCKETS_SECS: [f64; 11] = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0];
@@ -61,6 +63,7 @@ fn describe() {
     describe_counter!(EXCHANGES, Unit::Count, "Exchanges with a token endpoint, by provider and outcome");
     describe_histogram!(EXCHANGE_SECONDS, Unit::Seconds, "Duration of an exchange, by provider and outcome");
     describe_counter!(FLIGHTS_JOINED, Unit::Count, "Callers that joined a refresh which was under way");
+    describe_counter!(AGENT_RUNS, Unit::Count, "Runs of agents that ended, by outcome");
     describe_histogram!(LEASE_WAIT_SECONDS, Unit::Seconds, "How long a refresh waited for its lease");
 }
 

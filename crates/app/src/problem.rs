@@ -46,6 +46,9 @@ pub struct Problem {
     /// The connector that is in the way.
     #[serde(skip_serializing_if = "Option::is_none")]
     connector_id: Option<String>,
+    /// Why it is, as a stable word.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'static str>,
 }
 
 impl Problem {
@@ -61,6 +64,7 @@ impl Problem {
             reconnect_url: None,
             field: None,
             connector_id: None,
+            reason: None,
         }
     }
 
@@ -94,6 +98,14 @@ impl Problem {
         self
     }
 
+    /// This connector is in the way, for this reason.
+    #[must_use]
+    pub fn because(mut self, connector: &ConnectorId, reason: Option<&'static str>) -> Self {
+        self.connector_id = Some(connector.to_string());
+        self.reason = reason;
+        self
+    }
+
     /// HTTP status.
     pub fn status(&self) -> StatusCode {
         StatusCode::from_u16(self.status).expect("it came from one")
@@ -102,6 +114,21 @@ impl Problem {
     /// The code, for callers that decide by it.
     pub fn code(&self) -> &'static str {
         self.code
+    }
+
+    /// The connector that is in the way.
+    pub fn connector_id(&self) -> Option<&str> {
+        self.connector_id.as_deref()
+    }
+
+    /// The input's field that is at fault.
+    pub fn field(&self) -> Option<&str> {
+        self.field.as_deref()
+    }
+
+    /// Where a person reconnects.
+    pub fn reconnect_url(&self) -> Option<&str> {
+        self.reconnect_url.as_deref()
     }
 
     /// The sentence, for surfaces without JSON.

@@ -21,7 +21,7 @@ use tower_http::{
 use tracing::{debug, error, info, warn};
 
 use crate::{
-    admin, api,
+    admin, agents, api,
     app::App,
     config::{Config, is_loopback},
     connect,
@@ -158,6 +158,7 @@ impl Beside {
             tokio::spawn(async move { store.run(stop).await }),
             tokio::spawn(schedule(Arc::clone(app))),
             tokio::spawn(upkeep(Arc::clone(app))),
+            tokio::spawn(agents::work(Arc::clone(app))),
         ];
         if let Some(listener) = admin::socket(&app.config)? {
             tasks.push(tokio::spawn(admin::answer(Arc::clone(app), listener)));

@@ -82,8 +82,8 @@ pub async fn run(app: &Arc<App>, ask: Ask) -> Result<Value, Refused> {
                 let mut cursor = None;
                 loop {
                     let page = app.store.connectors(&org, &Filter::default(), cursor.as_deref(), 200).await?;
-                    for view in &page.data {
-                        let mut body = serde_json::to_value(ConnectorBody::from(view)).expect("it is plain data");
+                    for body in ConnectorBody::all(app, &page.data).await? {
+                        let mut body = serde_json::to_value(body).expect("it is plain data");
                         body["org"] = json!(name);
                         all.push(body);
                     }
@@ -98,7 +98,7 @@ pub async fn run(app: &Arc<App>, ask: Ask) -> Result<Value, Refused> {
         Ask::ConnectorShow { id } => {
             let known = connector(app, &id).await?;
             let view = app.store.find_connector(&known.org, &id).await?.ok_or_else(|| unknown("connector", &id))?;
-            Ok(serde_json::to_value(ConnectorBody::from(&view)).expect("it is plain data"))
+            Ok(serde_json::to_value(ConnectorBody::of(app, &view).await?).expect("it is plain data"))
         }
         Ask::ConnectorTest { id } => {
             let known = connector(app, &id).await?;

@@ -43,9 +43,9 @@ pub(super) struct ListQuery {
 #[serde(deny_unknown_fields)]
 pub(super) struct PageQuery {
     /// From the page before.
-    cursor: Option<String>,
+    pub(super) cursor: Option<String>,
     /// At most 200; default 50.
-    limit: Option<u64>,
+    pub(super) limit: Option<u64>,
 }
 
 /// What to change.
@@ -59,11 +59,11 @@ pub(super) struct ChangeBody {
     extras: Option<BTreeMap<String, SecretString>>,
 }
 
-fn bad_cursor() -> Problem {
+pub(super) fn bad_cursor() -> Problem {
     Problem::invalid("cursor", "Take the cursor from next_cursor of the page before, as it is.")
 }
 
-fn limit(given: Option<u64>) -> Result<u64, Problem> {
+pub(super) fn limit(given: Option<u64>) -> Result<u64, Problem> {
     match given {
         None => Ok(PAGE.0),
         Some(limit) if (1..=PAGE.1).contains(&limit) => Ok(limit),
@@ -85,7 +85,8 @@ pub(super) async fn create(
     let id = import::create(&app, caller.org(), body).await?;
     let view = caller.connector(&app, id.as_str()).await?;
     let location = HeaderValue::try_from(format!("/api/v1/connectors/{id}")).expect("an id is a valid header");
-    Ok((StatusCode::CREATED, [(header::LOCATION, location)], Json(ConnectorBody::from(&view))).into_response())
+    Ok((StatusCode::CREATED, [(header::LOCATION, location)], Json(ConnectorBody::of(&app, &view).await?))
+        .into_response())
 }
 
 /// The org's connectors, oldest first.
@@ -110,7 +111,7 @@ pub(super) async fn list(
     }
     let filter = Filter { provider: query.provider, health };
     let page = app.store.connectors(caller.org(), &filter, query.cursor.as_deref(), limit(query.limit)?).await?;
-    Ok(Json(List { data: page.data.iter().map(ConnectorBody::from).collect(), next_cursor: page.next_cursor }))
+    Ok(Json(List { data: ConnectorBody::all(&app, &page.data).await?, next_cursor: page.next_cursor }))
 }
 
 /// One connector, by id or alias.
@@ -124,7 +125,7 @@ pub(super) async fn show(
     Path(id): Path<String>,
 ) -> Result<Json<ConnectorBody>, Problem> {
     caller.needs("connectors:read")?;
-    Ok(Json(ConnectorBody::from(&caller.connector(&app, &id).await?)))
+    Ok(Json(ConnectorBody::of(&app, &caller.connector(&app, &id).await?).await?))
 }
 
 /// Renames it, or changes extras. Neither moves the credential's version.
@@ -150,7 +151,7 @@ pub(super) async fn change(
         app.store.put_extra(&id, &name, &value).await?;
     }
     app.changed(&id);
-    Ok(Json(ConnectorBody::from(&caller.connector(&app, id.as_str()).await?)))
+    Ok(Json(ConnectorBody::of(&app, &caller.connector(&app, id.as_str()).await?).await?))
 }
 
 /// Removes it, and revokes its grant at the provider.
@@ -182,7 +183,7 @@ pub(super) async fn disconnect(
     caller.needs("connectors:write")?;
     let known = caller.connector(&app, &id).await?.snapshot;
     care::disconnect(&app, &known, &caller.actor()).await?;
-    Ok(Json(ConnectorBody::from(&caller.connector(&app, known.connector.as_str()).await?)))
+    Ok(Json(ConnectorBody::of(&app, &caller.connector(&app, known.connector.as_str()).await?).await?))
 }
 
 /// Asks the provider who the credential speaks for; refreshes first when the token is stale.

@@ -1,12 +1,15 @@
 //! Connectors and tests as the API shows them; never a secret.
 
 use chrono::{DateTime, Utc};
-use holdfast_core::{Fingerprint, Providers, Secret, refresh::TestReport};
-use holdfast_store::{ConnectorView, TimelineItem};
+use holdfast_core::{Fingerprint, Providers, Secret, ports::StoreError, refresh::TestReport};
+use holdfast_store::{AgentBrief, ConnectorView, TimelineItem};
 use secrecy::ExposeSecret;
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
+
+use super::agents::AgentBriefBody;
+use crate::app::App;
 
 /// A connector.
 #[derive(Debug, Serialize, ToSchema)]
@@ -34,8 +37,8 @@ pub struct ConnectorBody {
     identity: Option<Value>,
     /// The webhook of this connector; null: it has none.
     webhook: Option<Value>,
-    /// The agents that use it.
-    agents: Vec<Value>,
+    /// The agents that use it, by name.
+    agents: Vec<AgentBriefBody>,
     created_at: DateTime<Utc>,
 }
 
@@ -67,8 +70,23 @@ struct CredentialBody {
     fingerprint: Option<String>,
 }
 
-impl From<&ConnectorView> for ConnectorBody {
-    fn from(view: &ConnectorView) -> Self {
+impl ConnectorBody {
+    /// One, with its agents.
+    pub async fn of(app: &App, view: &ConnectorView) -> Result<Self, StoreError> {
+        let agents = app.store.agents_of(std::slice::from_ref(&view.snapshot.connector)).await?;
+        Ok(Self::new(view, agents.get(&view.snapshot.connector).map_or(&[], Vec::as_slice)))
+    }
+
+    /// Several; their agents are asked for once.
+    pub async fn all(app: &App, views: &[ConnectorView]) -> Result<Vec<Self>, StoreError> {
+        let ids: Vec<_> = views.iter().map(|view| view.snapshot.connector.clone()).collect();
+        let agents = app.store.agents_of(&ids).await?;
+        let body =
+            |view: &ConnectorView| Self::new(view, agents.get(&view.snapshot.connector).map_or(&[], Vec::as_slice));
+        Ok(views.iter().map(body).collect())
+    }
+
+    fn new(view: &ConnectorView, agents: &[AgentBrief]) -> Self {
         let snapshot = &view.snapshot;
         let credential = &snapshot.credential;
         let tokens = credential.secret.tokens();
@@ -109,7 +127,7 @@ impl From<&ConnectorView> for ConnectorBody {
             },
             identity: view.identity.clone(),
             webhook: None,
-            agents: Vec::new(),
+            agents: agents.iter().map(AgentBriefBody::from).collect(),
             created_at: view.created_at,
         }
     }

@@ -40,6 +40,7 @@ pub(super) fn check(config: &Config) -> Result<(), Problem> {
     addresses(config)?;
     database(config)?;
     refresh(config)?;
+    agents(config)?;
     ensure(
         config.shutdown.drain >= config.refresh.exchange_timeout,
         &["shutdown.drain_secs", "refresh.exchange_timeout_secs"],
@@ -153,6 +154,27 @@ fn refresh(config: &Config) -> Result<(), Problem> {
     ensure((1..=10_000).contains(&refresh.batch), &["refresh.batch"], || {
         format!("{} is not usable; allowed is 1 to 10000", refresh.batch)
     })
+}
+
+fn agents(config: &Config) -> Result<(), Problem> {
+    let agents = &config.agents;
+    ensure(!agents.loop_interval.is_zero(), &["agents.loop_interval_secs"], || "must be above 0".to_owned())?;
+    ensure(agents.run_lease >= Duration::from_secs(5), &["agents.run_lease_secs"], || {
+        format!(
+            "{} is not usable; allowed is 5 s and more, so that a busy replica keeps its runs",
+            secs(agents.run_lease)
+        )
+    })?;
+    for (key, value, most) in [
+        ("at_once", agents.at_once, 1000),
+        ("most_calls", agents.most_calls, 100_000),
+        ("keep_runs", agents.keep_runs, 10_000),
+    ] {
+        ensure((1..=most).contains(&value), &[&format!("agents.{key}")], || {
+            format!("{value} is not usable; allowed is 1 to {most}")
+        })?;
+    }
+    Ok(())
 }
 
 fn secs(duration: Duration) -> String {

@@ -1,0 +1,331 @@
+//! What people and keys do to an agent. One place for API and pages: what is given is checked against the connectors and
+//! their tools before anything is written.
+
+use std::sync::Arc;
+
+use holdfast_core::{
+    OrgId, RunId,
+    agent::Trigger,
+    playbook::{Playbook, Role, SpecError},
+    ports::Changed,
+    tool::Tool,
+};
+use holdfast_store::{Agent, AgentChange, Altered, Binding, Made, NewAgent, NewBinding, Queued};
+use http::StatusCode;
+use serde::Deserialize;
+use serde_json::Value;
+use tracing::info;
+use utoipa::ToSchema;
+
+use super::samples;
+use crate::{app::App, care, problem::Problem, tools};
+
+/// Connectors of one agent.
+const MOST_CONNECTORS: usize = 10;
+/// What a connector is called where nobody says it.
+const USUAL_ROLE: &str = "main";
+
+/// An agent to be made.
+#[derive(Clone, Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewAgentBody {
+    /// What people call it; default: the sample's name.
+    pub name: Option<String>,
+    /// The sample that it is made from, in place of `runner`.
+    pub sample: Option<String>,
+    /// How it works: `{"kind": "playbook", "steps": [...]}`.
+    pub runner: Option<Value>,
+    /// What it may use.
+    pub connectors: Vec<BindingBody>,
+    /// When it runs by itself; default: the sample's, or never.
+    pub trigger: Option<TriggerBody>,
+    /// It starts paused, to be tried with dry runs first.
+    #[serde(default)]
+    pub paused: bool,
+}
+
+/// What to change; what is absent stays.
+#[derive(Clone, Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AgentChangeBody {
+    /// What people call it.
+    pub name: Option<String>,
+    /// How it works.
+    pub runner: Option<Value>,
+    /// All that it may use from now on.
+    pub connectors: Option<Vec<BindingBody>>,
+    /// When it runs by itself; a new one begins at once.
+    pub trigger: Option<TriggerBody>,
+}
+
+/// A connector that an agent may use.
+#[derive(Clone, Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BindingBody {
+    /// Its id or alias.
+    pub connector: String,
+    /// What the playbook calls it, in `on`; default: `main`, or the sample's word.
+    pub role: Option<String>,
+    /// What the agent may do there; default: what its playbook asks for, and no more.
+    pub tools: Option<Vec<String>>,
+}
+
+/// When an agent runs by itself.
+#[derive(Clone, Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TriggerBody {
+    /// `manual` or `schedule`.
+    pub kind: String,
+    /// Seconds between two runs of a schedule.
+    pub every_secs: Option<u64>,
+}
+
+/// Makes an agent; `actor` is who.
+pub async fn create(app: &Arc<App>, org: &OrgId, actor: &str, body: NewAgentBody) -> Result<Agent, Problem> {
+    let sample = match &body.sample {
+        None => None,
+        Some(id) => Some(samples::find(id).ok_or_else(|| {
+            let known: Vec<_> = samples::all().iter().map(|sample| sample.id.as_str()).collect();
+            Problem::invalid("sample", format!("There is no such sample; there are {}.", known.join(", ")))
+        })?),
+    };
+    let name = checked_name(body.name.as_deref().or(sample.map(|sample| sample.name.as_str())))?;
+    let runner = match (body.runner, sample) {
+        (Some(runner), _) => runner,
+        (None, Some(sample)) => sample.runner.clone(),
+        (None, None) => return Err(Problem::invalid("runner", "Give a runner, or the sample to make it from.")),
+    };
+    let trigger = match (&body.trigger, sample) {
+        (Some(trigger), _) => checked_trigger(trigger)?,
+        (None, Some(sample)) => Trigger::every(sample.every_secs).unwrap_or(Trigger::Manual),
+        (None, None) => Trigger::Manual,
+    };
+    let playbook = Playbook::parse(&runner).map_err(|error| spec_problem(&error))?;
+    let mut given = body.connectors;
+    if let Some(sample) = sample
+        && let ([one], [needed]) = (given.as_mut_slice(), sample.connectors.as_slice())
+    {
+        one.role.get_or_insert_with(|| needed.role.clone());
+    }
+    let bound = resolve(app, org, given, &playbook).await?;
+    check(&playbook, &bound)?;
+    let new = NewAgent {
+        org: org.clone(),
+        name,
+        runner,
+        trigger,
+        bindings: bound.into_iter().map(|(binding, _)| binding).collect(),
+        paused_by: body.paused.then(|| actor.to_owned()),
+        at: app.seams.clock.now(),
+    };
+    match app.store.create_agent(&new).await? {
+        Made::Yes(id) => {
+            info!(agent.id = %id, "made agent {id}");
+            app.agents.wake();
+            find(app, org, id.as_str()).await
+        }
+        Made::NoConnector(_) => Err(no_connector(0)),
+    }
+}
+
+/// Changes an agent.
+pub async fn change(app: &Arc<App>, org: &OrgId, id: &str, body: AgentChangeBody) -> Result<Agent, Problem> {
+    let agent = find(app, org, id).await?;
+    let mut change = AgentChange::default();
+    if let Some(name) = &body.name {
+        change.name = Some(checked_name(Some(name))?);
+    }
+    if let Some(trigger) = &body.trigger {
+        change.trigger = Some(checked_trigger(trigger)?);
+    }
+    // Runner and bindings have to fit each other, whichever of them is changed.
+    if body.runner.is_some() || body.connectors.is_some() {
+        let runner = body.runner.as_ref().unwrap_or(&agent.runner);
+        let playbook = Playbook::parse(runner).map_err(|error| spec_problem(&error))?;
+        let bound = match body.connectors {
+            Some(given) => resolve(app, org, given, &playbook).await?,
+            None => as_bound(app, &agent.bindings),
+        };
+        check(&playbook, &bound)?;
+        change.bindings = Some(bound.into_iter().map(|(binding, _)| binding).collect());
+    }
+    change.runner = body.runner;
+    match app.store.change_agent(org, &agent.id, &change, app.seams.clock.now()).await? {
+        Altered::Yes => {
+            app.agents.wake();
+            find(app, org, id).await
+        }
+        Altered::NoAgent => Err(Problem::not_found("agent")),
+        Altered::NoConnector(_) => Err(no_connector(0)),
+    }
+}
+
+/// Pauses it, or lets it go on; doing so twice changes nothing.
+pub async fn pause(app: &Arc<App>, org: &OrgId, id: &str, actor: &str) -> Result<Agent, Problem> {
+    let agent = find(app, org, id).await?;
+    if app.store.pause_agent(org, &agent.id, actor, app.seams.clock.now()).await? == Changed::Yes {
+        info!(agent.id = %agent.id, "paused agent {}", agent.id);
+    }
+    find(app, org, id).await
+}
+
+/// Lets it go on; what stops it still does.
+pub async fn resume(app: &Arc<App>, org: &OrgId, id: &str) -> Result<Agent, Problem> {
+    let agent = find(app, org, id).await?;
+    if app.store.resume_agent(org, &agent.id, app.seams.clock.now()).await? == Changed::Yes {
+        info!(agent.id = %agent.id, "resumed agent {}", agent.id);
+        app.agents.wake();
+    }
+    find(app, org, id).await
+}
+
+/// Removes it with its runs.
+pub async fn delete(app: &Arc<App>, org: &OrgId, id: &str) -> Result<(), Problem> {
+    let agent = find(app, org, id).await?;
+    app.store.delete_agent(org, &agent.id).await?;
+    info!(agent.id = %agent.id, "deleted agent {}", agent.id);
+    Ok(())
+}
+
+/// Asks for a run. One that is not to change anything is taken of a paused agent too.
+pub async fn run(
+    app: &Arc<App>,
+    org: &OrgId,
+    id: &str,
+    actor: &str,
+    dry: bool,
+    may_connect: bool,
+) -> Result<(Agent, RunId), Problem> {
+    let agent = find(app, org, id).await?;
+    if !agent.stops.is_empty() {
+        return Err(tools::deactivated(app, &agent.name, &agent.stops, may_connect).await);
+    }
+    if agent.paused.is_some() && !dry {
+        return Err(tools::paused(&agent.name));
+    }
+    match app.store.queue_run(org, &agent.id, actor, dry, app.seams.clock.now()).await? {
+        Queued::Yes(run) => {
+            app.agents.wake();
+            Ok((agent, run))
+        }
+        Queued::Other(run) => {
+            let detail = format!("{} is running already: {run}. An agent runs once at a time.", agent.name);
+            Err(Problem::new(StatusCode::CONFLICT, "run_under_way", detail))
+        }
+        Queued::NoAgent => Err(Problem::not_found("agent")),
+    }
+}
+
+/// The org's agent.
+pub async fn find(app: &App, org: &OrgId, id: &str) -> Result<Agent, Problem> {
+    app.store.find_agent(org, id).await?.ok_or_else(|| Problem::not_found("agent"))
+}
+
+/// The tools of a provider.
+pub(crate) fn tools_of(app: &App, provider: &str) -> &'static [Tool] {
+    app.providers().find(provider).map_or(&[], |provider| provider.about().tools)
+}
+
+type Bound = (NewBinding, &'static [Tool]);
+
+/// The connectors that were given, each with its provider's tools.
+async fn resolve(
+    app: &Arc<App>,
+    org: &OrgId,
+    given: Vec<BindingBody>,
+    playbook: &Playbook,
+) -> Result<Vec<Bound>, Problem> {
+    if !(1..=MOST_CONNECTORS).contains(&given.len()) {
+        return Err(Problem::invalid("connectors", format!("Bind 1 to {MOST_CONNECTORS} connectors.")));
+    }
+    let alone = given.len() == 1;
+    let mut bound: Vec<Bound> = Vec::with_capacity(given.len());
+    for (index, binding) in given.into_iter().enumerate() {
+        let field = |name: &str| format!("connectors[{index}].{name}");
+        let role = binding.role.unwrap_or_else(|| USUAL_ROLE.to_owned());
+        if !is_role(&role) {
+            let detail = "A role is 1 to 40 lower-case letters, digits and underscores, and begins with a letter.";
+            return Err(Problem::invalid(&field("role"), detail));
+        }
+        if bound.iter().any(|(other, _)| other.role == role) {
+            let detail = format!("Two connectors are bound as {role}: give each a role of its own.");
+            return Err(Problem::invalid(&field("role"), detail));
+        }
+        let found = app.store.find_connector(org, &binding.connector).await?;
+        let found = found.ok_or_else(|| no_connector(index))?.snapshot;
+        let offered = tools_of(app, &found.provider);
+        let granted = match binding.tools {
+            Some(granted) => granted,
+            None => {
+                let asked = playbook.uses().into_iter().filter(|(on, _)| on.map_or(alone, |on| on == role));
+                let mut asked: Vec<String> = asked.map(|(_, tool)| tool.to_owned()).collect();
+                asked.retain(|tool| offered.iter().any(|offered| offered.name == tool));
+                asked.sort_unstable();
+                asked.dedup();
+                asked
+            }
+        };
+        if let Some(unknown) = granted.iter().position(|tool| !offered.iter().any(|offered| offered.name == tool)) {
+            let known: Vec<_> = offered.iter().map(|tool| tool.name).collect();
+            let detail = format!("There is no such tool on this connector; there are {}.", known.join(", "));
+            return Err(Problem::invalid(&field(&format!("tools[{unknown}]")), detail));
+        }
+        bound.push((NewBinding { role, connector: found.connector, tools: granted }, offered));
+    }
+    Ok(bound)
+}
+
+fn as_bound(app: &App, bindings: &[Binding]) -> Vec<Bound> {
+    let bound = |binding: &Binding| {
+        let new = NewBinding {
+            role: binding.role.clone(),
+            connector: binding.connector.clone(),
+            tools: binding.tools.clone(),
+        };
+        (new, tools_of(app, &binding.provider))
+    };
+    bindings.iter().map(bound).collect()
+}
+
+fn check(playbook: &Playbook, bound: &[Bound]) -> Result<(), Problem> {
+    let roles: Vec<_> = bound
+        .iter()
+        .map(|(binding, tools)| Role { name: &binding.role, tools, granted: Some(&binding.tools) })
+        .collect();
+    playbook.check(&roles).map_err(|error| spec_problem(&error))
+}
+
+fn spec_problem(error: &SpecError) -> Problem {
+    let field = if error.at == "runner" { "runner".to_owned() } else { format!("runner.{}", error.at) };
+    Problem::invalid(&field, error.to_string())
+}
+
+fn no_connector(index: usize) -> Problem {
+    let detail = "There is no such connector in this organisation; take its id from GET /connectors.";
+    Problem::invalid(&format!("connectors[{index}].connector"), detail)
+}
+
+fn checked_name(name: Option<&str>) -> Result<String, Problem> {
+    let name = name.unwrap_or_default().trim();
+    if !care::is_name(name) {
+        return Err(Problem::invalid("name", "A name has 1 to 100 characters, on one line."));
+    }
+    Ok(name.to_owned())
+}
+
+fn checked_trigger(trigger: &TriggerBody) -> Result<Trigger, Problem> {
+    match (trigger.kind.as_str(), trigger.every_secs) {
+        ("manual", None) => Ok(Trigger::Manual),
+        ("manual", Some(_)) => Err(Problem::invalid("trigger.every_secs", "A manual trigger has no every_secs.")),
+        ("schedule", Some(secs)) => {
+            Trigger::every(secs).map_err(|error| Problem::invalid("trigger.every_secs", format!("Seconds: {error}.")))
+        }
+        ("schedule", None) => Err(Problem::invalid("trigger.every_secs", "Say how many seconds lie between two runs.")),
+        _ => Err(Problem::invalid("trigger.kind", "kind is manual or schedule.")),
+    }
+}
+
+fn is_role(text: &str) -> bool {
+    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+    (1..=40).contains(&text.len()) && text.as_bytes()[0].is_ascii_lowercase() && text.bytes().all(inner)
+}

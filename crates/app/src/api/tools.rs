@@ -1,0 +1,89 @@
+//! `POST /connectors/{id}/tools/{tool}`.
+
+use std::sync::Arc;
+
+use axum::{Json, extract::State};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use super::{Body, Path, caller::Caller};
+use crate::{
+    app::App,
+    problem::Problem,
+    tools::{self, By, Call},
+};
+
+/// What to call a tool with.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CallBody {
+    /// As the tool's `input_schema` says.
+    #[schema(value_type = Object)]
+    #[serde(default = "nothing")]
+    arguments: Value,
+    /// The same key within a day: the same answer, and no second effect. For tools that write.
+    idempotency_key: Option<String>,
+    /// In the name of this agent: what it is bound to and was granted, while it is active.
+    agent: Option<String>,
+}
+
+fn nothing() -> Value {
+    Value::Object(serde_json::Map::new())
+}
+
+/// What a tool answered.
+#[derive(Serialize, ToSchema)]
+pub(super) struct ResultBody {
+    /// As the tool's `output_schema` says.
+    #[schema(value_type = Object)]
+    result: Value,
+}
+
+/// Calls a tool on a connector.
+#[utoipa::path(
+    post, path = "/connectors/{id}/tools/{tool}", tag = "tools",
+    params(("id" = String, Path), ("tool" = String, Path)), request_body = CallBody,
+    responses(
+        (status = 200, body = ResultBody),
+        (status = 403, body = Problem, description = "`agent_not_bound`, `tool_not_granted` or `provider_forbidden`"),
+        (status = 404, body = Problem, description = "`not_found`, `unknown_tool` or `provider_not_found`"),
+        (status = 409, body = Problem, description = "`connector_auth_failed`, `agent_deactivated`, `agent_paused`, \
+            `call_under_way`, `call_outcome_unknown`, ..."),
+        (status = 422, body = Problem),
+        (status = 503, body = Problem, description = "`refresh_unavailable`, `provider_busy` or `provider_unavailable`"),
+    )
+)]
+pub(super) async fn call(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path((id, tool)): Path<(String, String)>,
+    Body(body): Body<CallBody>,
+) -> Result<Json<ResultBody>, Problem> {
+    caller.needs("tools")?;
+    let key_fits = |key: &String| (1..=200).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic());
+    if body.idempotency_key.as_ref().is_some_and(|key| !key_fits(key)) {
+        let detail = "An idempotency key has 1 to 200 visible ASCII characters.";
+        return Err(Problem::invalid("idempotency_key", detail));
+    }
+    let by = match body.agent {
+        None => By::Key,
+        Some(agent) => By::Agent(agent.into()),
+    };
+    // An agent whose connector was deleted hears of that, not that it is not there.
+    let connector = match caller.snapshot(&app, &id).await {
+        Ok(known) => known.connector.clone(),
+        Err(_) if matches!(by, By::Agent(_)) => id.into(),
+        Err(problem) => return Err(problem),
+    };
+    let call = Call {
+        org: caller.org().clone(),
+        by,
+        connector,
+        tool,
+        arguments: body.arguments,
+        idempotency_key: body.idempotency_key,
+        may_connect: caller.has("connectors:write"),
+    };
+    Ok(Json(ResultBody { result: tools::call_tool(&app, call).await? }))
+}

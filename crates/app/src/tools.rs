@@ -1,0 +1,364 @@
+//! Calls of tools: the one way, for agents, their runs and API keys. Here it is checked who may do what; a call that goes
+//! through is made with the connector's always-fresh token.
+
+use std::{sync::Arc, time::Duration};
+
+use chrono::TimeDelta;
+use holdfast_core::{
+    AgentId, ApiClient, AuthError, ConnectorId, OrgId, Provider, Snapshot,
+    error::{Error, ErrorKind},
+    mask,
+    ports::{HttpFailure, Sent},
+    schema,
+    tool::{Access, Tool, ToolCall},
+};
+use holdfast_store::{Gate, KeyUse, Stop};
+use http::StatusCode;
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+use tracing::{error, warn};
+
+use crate::{app::App, connect, problem::Problem};
+
+/// A call that has been under way for longer was broken off.
+const LONGEST_CALL: TimeDelta = TimeDelta::minutes(5);
+/// A key is remembered for so long.
+pub const KEY_LIFE: TimeDelta = TimeDelta::hours(24);
+
+/// One call of one tool on one connector.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// Whose.
+    pub org: OrgId,
+    /// In whose name.
+    pub by: By,
+    /// Where.
+    pub connector: ConnectorId,
+    /// The tool.
+    pub tool: String,
+    /// The arguments, an object.
+    pub arguments: Value,
+    /// Same key, same effect.
+    pub idempotency_key: Option<String>,
+    /// Whether an error may hold a link that connects.
+    pub may_connect: bool,
+}
+
+/// In whose name a tool is called.
+#[derive(Clone, Debug)]
+pub enum By {
+    /// An API key's, which may use every tool of the org's connectors.
+    Key,
+    /// An agent's: what it is bound to and was granted, while it is active.
+    Agent(AgentId),
+    /// The same for a dry run: also while a person has paused it, and null may stand for what a write would have brought.
+    DryRun(AgentId),
+}
+
+impl By {
+    fn agent(&self) -> Option<&AgentId> {
+        match self {
+            Self::Key => None,
+            Self::Agent(agent) | Self::DryRun(agent) => Some(agent),
+        }
+    }
+}
+
+/// Calls a tool; answers its result. A write with an idempotency key is done once, however often it is asked for; and one
+/// that has begun is done, whether the caller waits for it or not.
+pub async fn call_tool(app: &Arc<App>, call: Call) -> Result<Value, Problem> {
+    let checked = check(app, call).await?;
+    let app_for_call = Arc::clone(app);
+    let made = app.engine.spawn(async move { checked.once(&app_for_call).await }).await;
+    made.unwrap_or_else(|failed| {
+        error!(error = %failed, "a call of a tool ended badly");
+        let detail = "Something went wrong on our side; the request id finds it in the log.";
+        Err(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail))
+    })
+}
+
+/// A call that may be made.
+pub(crate) struct Checked {
+    call: Call,
+    known: Arc<Snapshot>,
+    provider: Arc<dyn Provider>,
+    /// The tool.
+    pub(crate) tool: &'static Tool,
+}
+
+/// Whether a call may be made: status, binding and grant of the agent, the tool, its arguments.
+pub(crate) async fn check(app: &Arc<App>, call: Call) -> Result<Checked, Problem> {
+    let known = app.engine.snapshot(&call.connector).await?.filter(|known| known.org == call.org);
+    let gate = match call.by.agent() {
+        None => None,
+        Some(agent) => {
+            let gate = app.store.gate(&call.org, agent, &call.connector).await?;
+            let gate = gate.ok_or_else(|| Problem::not_found("agent"))?;
+            // Before anything else: to an agent whose connector was deleted this says more than that it is not there.
+            may_act(app, &call, &gate).await?;
+            Some(gate)
+        }
+    };
+    let known = known.ok_or_else(|| Problem::not_found("connector"))?;
+    let provider = app.providers().find(&known.provider).cloned().ok_or_else(|| no_adapter(&known))?;
+    let tools = provider.about().tools;
+    if let Some(gate) = &gate
+        && gate.tools.is_none()
+    {
+        let detail = format!("{} is not bound to this connector: bind it, with the tools that it may use.", gate.name);
+        return Err(Problem::new(StatusCode::FORBIDDEN, "agent_not_bound", detail));
+    }
+    let Some(tool) = tools.iter().find(|tool| tool.name == call.tool) else {
+        let names: Vec<_> = tools.iter().map(|tool| tool.name).collect();
+        let detail = format!("{} has no such tool; it has {}.", provider.about().name, names.join(", "));
+        return Err(Problem::new(StatusCode::NOT_FOUND, "unknown_tool", detail));
+    };
+    if let Some(Gate { name, tools: Some(granted), .. }) = &gate
+        && !granted.iter().any(|granted| granted == tool.name)
+    {
+        let may = if granted.is_empty() { "nothing".to_owned() } else { granted.join(", ") };
+        let detail = format!("{name} was not granted {} on this connector; it may use {may}.", tool.name);
+        return Err(Problem::new(StatusCode::FORBIDDEN, "tool_not_granted", detail));
+    }
+    let input: Value = serde_json::from_str(tool.input_schema).expect("a test holds the schemas of tools to be JSON");
+    let dry = matches!(call.by, By::DryRun(_));
+    schema::check(&input, &call.arguments, &|value| dry && value.is_null()).map_err(|mismatch| {
+        let field = match mismatch.at.as_str() {
+            "" => "arguments".to_owned(),
+            at => format!("arguments.{at}"),
+        };
+        Problem::invalid(&field, format!("{} of {}: {}.", field, tool.name, mismatch.message))
+    })?;
+    Ok(Checked { call, known, provider, tool })
+}
+
+impl Checked {
+    /// Makes the call, once for each idempotency key.
+    async fn once(self, app: &Arc<App>) -> Result<Value, Problem> {
+        let Some(key) = self.call.idempotency_key.clone().filter(|_| self.tool.access == Access::Write) else {
+            return self.make(app).await.map_err(|failed| failed.problem);
+        };
+        let org = self.call.org.clone();
+        match app.store.use_key(&org, &key, &self.hash(), app.seams.clock.now()).await? {
+            KeyUse::New => {}
+            KeyUse::Done(answer) => return Ok(answer),
+            KeyUse::Another => {
+                let detail = "This key was used for another call; take a new one for each.";
+                return Err(Problem::invalid("idempotency_key", detail));
+            }
+            KeyUse::UnderWay(since) if app.seams.clock.now() - since < LONGEST_CALL => {
+                let detail = "The same call is under way; ask again for its result.";
+                let problem = Problem::new(StatusCode::CONFLICT, "call_under_way", detail);
+                return Err(problem.retry_after(Duration::from_secs(2)));
+            }
+            KeyUse::UnderWay(_) | KeyUse::Unknown => {
+                let detail = "The same call broke off before, and whether it had its effect is not known. Look there, and \
+                              take a new key if it has to be done.";
+                return Err(Problem::new(StatusCode::CONFLICT, "call_outcome_unknown", detail));
+            }
+        }
+        let made = self.make(app).await;
+        let noted = match &made {
+            Ok(answer) => app.store.keep_answer(&org, &key, &without_nul(answer)).await,
+            Err(failed) => app.store.give_key_up(&org, &key, failed.without_effect).await,
+        };
+        if let Err(error) = noted {
+            // The row stays as it was taken: a repeated call is not made again.
+            warn!(error = %error, "could not note how a call under an idempotency key ended");
+        }
+        made.map_err(|failed| failed.problem)
+    }
+
+    /// Makes the call.
+    pub(crate) async fn make(&self, app: &Arc<App>) -> Result<Value, Failed> {
+        let api = ApiClient::new(&app.engine, &self.known);
+        let api = api.ok_or_else(|| Failed { problem: no_adapter(&self.known), without_effect: true })?;
+        let call = ToolCall {
+            tool: self.call.tool.clone(),
+            arguments: self.call.arguments.clone(),
+            idempotency_key: self.call.idempotency_key.clone(),
+        };
+        match self.provider.call(&api, &call).await {
+            Ok(output) => Ok(output.0),
+            Err(error) => {
+                let without_effect = is_without_effect(&error);
+                Err(Failed { problem: self.problem(app, error).await, without_effect })
+            }
+        }
+    }
+
+    async fn problem(&self, app: &Arc<App>, error: Error) -> Problem {
+        let auth = error.source.as_ref().and_then(|source| source.downcast_ref::<AuthError>()).cloned();
+        let person = error.kind == ErrorKind::AuthFailed || auth == Some(AuthError::Unreadable);
+        let problem = match auth {
+            Some(auth) => Problem::of(auth, self.provider.about().name),
+            None => Problem::from(error),
+        };
+        if !person {
+            return problem;
+        }
+        let known = app.engine.snapshot(&self.known.connector).await.ok().flatten();
+        let known = known.unwrap_or_else(|| Arc::clone(&self.known));
+        let url = connect::reconnect_url(app, &known, self.call.may_connect).await.ok();
+        let reason = known.health_reason.map(holdfast_core::credential::Reason::as_str);
+        problem.because(&known.connector, reason).reconnect_at(url)
+    }
+
+    /// Tells one call from another.
+    fn hash(&self) -> [u8; 32] {
+        let agent = self.call.by.agent().map(AgentId::as_str);
+        let call = serde_json::json!([agent, self.call.connector, self.call.tool, self.call.arguments]);
+        Sha256::digest(call.to_string().as_bytes()).into()
+    }
+}
+
+/// A call that brought nothing.
+pub(crate) struct Failed {
+    /// Why.
+    pub(crate) problem: Problem,
+    /// Whether it surely had no effect at the provider.
+    without_effect: bool,
+}
+
+/// Refusals have none, and neither has what was not sent. After an answer that did not come, or was not understood, nobody
+/// knows.
+fn is_without_effect(error: &Error) -> bool {
+    let source = error.source.as_ref();
+    match error.kind {
+        ErrorKind::AuthFailed
+        | ErrorKind::Forbidden
+        | ErrorKind::NotFound
+        | ErrorKind::Conflict
+        | ErrorKind::Invalid
+        | ErrorKind::Busy => true,
+        ErrorKind::Unavailable => source.is_some_and(|source| {
+            source.is::<AuthError>() || source.downcast_ref::<HttpFailure>().is_some_and(|f| f.sent == Sent::No)
+        }),
+        ErrorKind::Unreadable => false,
+    }
+}
+
+/// Whether the agent acts at all at this moment.
+async fn may_act(app: &Arc<App>, call: &Call, gate: &Gate) -> Result<(), Problem> {
+    if !gate.stops.is_empty() {
+        return Err(deactivated(app, &gate.name, &gate.stops, call.may_connect).await);
+    }
+    if gate.paused && !matches!(call.by, By::DryRun(_)) {
+        return Err(paused(&gate.name));
+    }
+    Ok(())
+}
+
+/// That a person has to let the agent go on.
+pub(crate) fn paused(agent: &str) -> Problem {
+    let detail = format!("{agent} is paused. Resume it first.");
+    Problem::new(StatusCode::CONFLICT, "agent_paused", detail)
+}
+
+/// That connectors stop the agent: which, why, and where to reconnect the first of them.
+pub(crate) async fn deactivated(app: &Arc<App>, agent: &str, stops: &[Stop], may_connect: bool) -> Problem {
+    let detail = format!("{agent} is stopped: {}.", causes(app, stops));
+    let problem = Problem::new(StatusCode::CONFLICT, "agent_deactivated", detail);
+    let Some(first) = stops.iter().find(|stop| stop.reason.is_reconnectable()).or(stops.first()) else {
+        return problem;
+    };
+    let url = match app.engine.snapshot(&first.connector).await {
+        Ok(Some(known)) => connect::reconnect_url(app, &known, may_connect).await.ok(),
+        _ => None,
+    };
+    problem.because(&first.connector, Some(first.reason.as_str())).reconnect_at(url)
+}
+
+/// What stops an agent, for people: `Zendesk acme needs Reconnect`.
+pub(crate) fn causes(app: &App, stops: &[Stop]) -> String {
+    let words = stops.iter().map(|stop| stop.reason.words(&connector_name(app, &stop.provider, &stop.account)));
+    words.collect::<Vec<_>>().join("; ")
+}
+
+/// A connector by provider and account: `Zendesk acme`.
+pub(crate) fn connector_name(app: &App, provider: &str, account: &str) -> String {
+    let name = app.providers().find(provider).map_or(provider, |found| found.about().name);
+    format!("{name} {account}").trim_end().to_owned()
+}
+
+fn no_adapter(known: &Snapshot) -> Problem {
+    let detail = format!("This instance has no adapter for {}, or it does not know the account.", known.provider);
+    Problem::new(StatusCode::CONFLICT, "no_adapter", detail)
+}
+
+/// PostgreSQL keeps no text with a NUL in it.
+fn without_nul(value: &Value) -> Value {
+    match value {
+        Value::String(text) if text.contains('\0') => Value::String(text.replace('\0', "")),
+        Value::Array(items) => items.iter().map(without_nul).collect(),
+        Value::Object(fields) => {
+            fields.iter().map(|(name, value)| (name.replace('\0', ""), without_nul(value))).collect()
+        }
+        other => other.clone(),
+    }
+}
+
+/// Words of a problem as they may be kept with a run.
+pub(crate) fn kept_words(words: &str) -> String {
+    let masked = mask::text(words);
+    if masked.chars().count() <= 500 {
+        return masked;
+    }
+    masked.chars().take(500).chain(['…']).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use holdfast_core::error::Retry;
+
+    use super::*;
+    use crate::{Config, registry};
+
+    #[test]
+    fn the_schemas_of_all_tools_are_understood() {
+        fn unknown(schema: &Value) -> Option<String> {
+            let fields = schema.as_object()?;
+            let own = fields.keys().find(|name| !schema::KEYWORDS.contains(&name.as_str())).cloned();
+            let inner = || {
+                let properties = schema["properties"].as_object().into_iter().flatten().map(|(_, inner)| inner);
+                properties.chain(schema.get("items")).find_map(unknown)
+            };
+            own.or_else(inner)
+        }
+        let providers = registry::providers(&Config::default()).unwrap();
+        for tool in providers.iter().flat_map(|provider| provider.about().tools) {
+            let schema: Value = serde_json::from_str(tool.input_schema).unwrap();
+            assert_eq!(unknown(&schema), None, "{}", tool.name);
+            // What a schema offers as an example has to pass.
+            let examples = schema["properties"].as_object().unwrap().iter();
+            let examples: Value = examples.map(|(name, field)| (name.clone(), field["examples"][0].clone())).collect();
+            assert_eq!(schema::check(&schema, &examples, &|_| false), Ok(()), "{}", tool.name);
+        }
+    }
+
+    #[test]
+    fn only_what_surely_did_nothing_may_be_repeated() {
+        use ErrorKind as K;
+        let with = |kind, source: Option<HttpFailure>| Error {
+            kind,
+            retry: Retry::Never,
+            provider: "zendesk",
+            operation: "reply_to_ticket",
+            message: String::new(),
+            source: source.map(|cause| -> Box<dyn std::error::Error + Send + Sync> { Box::new(cause) }),
+        };
+        for (error, expected) in [
+            (with(K::Invalid, None), true),
+            (with(K::Busy, None), true),
+            (with(K::Unavailable, None), false),
+            (with(K::Unavailable, Some(HttpFailure::before_send("refused"))), true),
+            (with(K::Unavailable, Some(HttpFailure::after_send("cut off"))), false),
+            (with(K::Unreadable, None), false),
+        ] {
+            assert_eq!(is_without_effect(&error), expected, "{error:?}");
+        }
+        let mut auth = with(K::Unavailable, None);
+        auth.source = Some(Box::new(AuthError::Unreadable));
+        assert!(is_without_effect(&auth), "nothing is sent without a token");
+    }
+}
