@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "all of this is tests, most of it in functions that two databases run")]
 
+mod agents;
 mod canary;
 mod cli;
 mod connect;

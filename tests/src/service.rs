@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// All scopes that a key can have here.
-pub const EVERYTHING: [&str; 3] = ["connectors:read", "connectors:write", "tokens:read"];
+pub const EVERYTHING: [&str; 5] = ["connectors:read", "connectors:write", "tokens:read", "tools", "agents"];
 /// The sandbox's access tokens live this long, and a little more is enough for them to be over.
 pub const LIFE: Duration = Duration::from_mins(31);
 
@@ -201,6 +201,8 @@ impl TestApp {
         config.refresh.confirm_pause = Duration::from_millis(20);
         // The scheduler is for the tests that want it: the clock is moved by less.
         config.refresh.loop_interval = Duration::from_hours(24 * 365);
+        // Agents run when a test says so.
+        config.agents.at_once = 0;
         config.oauth_apps.insert("zendesk".to_owned(), oauth_app());
         config.providers.insert("zendesk".to_owned(), ProviderConfig::default());
         Builder { host: "127.0.0.1", sandbox: None, clock: Arc::new(ManualClock::new()), config }

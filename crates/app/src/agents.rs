@@ -23,6 +23,8 @@ use tracing::warn;
 
 use crate::{app::App, tools};
 
+/// Runs that are taken at a time.
+const BATCH: u64 = 100;
 /// Between two looks for idempotency keys that are too old.
 const FORGET_EVERY: Duration = Duration::from_hours(1);
 
@@ -43,9 +45,10 @@ impl Agents {
 
 impl App {
     /// Gives every agent that is due its run, takes runs that wait, and goes through them; at most a batch of each.
-    /// Answers how many runs came to their end here. However many replicas do so at once, a run is one replica's.
+    /// Answers how many runs came to their end here. However many replicas do so at once, a run is one replica's. The
+    /// worker does the same by itself; this is for whoever wants to see the end of it.
     pub async fn run_due_agents(self: &Arc<Self>) -> Result<usize, StoreError> {
-        let claimed = claim(self, u64::from(self.config.agents.at_once)).await?;
+        let claimed = claim(self, BATCH).await?;
         let runs = claimed.into_iter().map(|claimed| run::run(Arc::clone(self), claimed));
         Ok(futures::future::join_all(runs).await.len())
     }

@@ -38,9 +38,12 @@ pub fn check(schema: &Value, value: &Value, free: &dyn Fn(&Value) -> bool) -> Re
     inspect(schema, value, free, "")
 }
 
-/// The names of a schema's properties.
+/// The names of a schema's properties, sorted.
 pub fn properties(schema: &Value) -> Vec<&str> {
-    schema["properties"].as_object().into_iter().flatten().map(|(name, _)| name.as_str()).collect()
+    let properties = schema["properties"].as_object().into_iter().flatten();
+    let mut names: Vec<_> = properties.map(|(name, _)| name.as_str()).collect();
+    names.sort_unstable();
+    names
 }
 
 fn inspect(schema: &Value, value: &Value, free: &dyn Fn(&Value) -> bool, at: &str) -> Result<(), Mismatch> {

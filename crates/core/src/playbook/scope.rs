@@ -35,7 +35,8 @@ impl Scope {
             value = match value {
                 Value::Null => return Ok(Value::Null),
                 Value::Object(fields) => fields.get(name).ok_or_else(|| {
-                    let known: Vec<_> = fields.keys().map(String::as_str).collect();
+                    let mut known: Vec<_> = fields.keys().map(String::as_str).collect();
+                    known.sort_unstable();
                     format!("{} has no {name}; it has {}", so_far(), known.join(", "))
                 })?,
                 Value::Array(items) => match name.parse::<usize>() {

@@ -252,7 +252,9 @@ mod tests {
 
         async fn call(&mut self, call: Call<'_>) -> Result<Value, Fault<String>> {
             let item = call.item.map(|item| format!(" [{} {}/{}]", item.label, item.number, item.of));
-            self.log.push(format!("{}{}: {} {}", call.step, item.unwrap_or_default(), call.tool, call.arguments));
+            let arguments: std::collections::BTreeMap<_, _> = call.arguments.as_object().unwrap().iter().collect();
+            let arguments = serde_json::to_string(&arguments).unwrap();
+            self.log.push(format!("{}{}: {} {arguments}", call.step, item.unwrap_or_default(), call.tool));
             match self.answers.iter().position(|(tool, _)| *tool == call.tool) {
                 Some(at) => self.answers.remove(at).1,
                 None => Ok(Value::Null),
