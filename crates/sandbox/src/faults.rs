@@ -183,6 +183,21 @@ impl Faults {
         self
     }
 
+    /// When those end that last for a while: of the token endpoint, of the API.
+    pub(crate) fn ends(&self) -> [Option<i64>; 2] {
+        [&self.token_answer, &self.api_answer].map(|canned| canned.as_ref()?.until_ms)
+    }
+
+    /// The same trouble, ending when [`Self::ends`] said.
+    pub(crate) fn ending(mut self, ends: [Option<i64>; 2]) -> Self {
+        for (canned, end) in [&mut self.token_answer, &mut self.api_answer].into_iter().zip(ends) {
+            if let Some(canned) = canned {
+                canned.until_ms = end;
+            }
+        }
+        self
+    }
+
     pub(crate) fn plan(&mut self, now_ms: i64) -> Plan {
         let dropped = take_one(&mut self.drop_before);
         Plan {

@@ -14,6 +14,7 @@ const USAGE: &str = "usage: holdfast-sandbox [OPTION]...
   --redirect-uri URL              one more https address to send people back to; may be repeated
   --min-expires-in SECS           shortest access token that may be asked for [300]
   --min-refresh-expires-in SECS   shortest refresh token that may be asked for [604800]
+  --state FILE                    keep everything there, and go on from it
   --reuse-grace SECS              a spent refresh token gets the same pair again for so long [0]
   --rate-limit N                  API calls per helpdesk and minute, 0 for no limit [700]";
 
@@ -61,6 +62,7 @@ fn parse(mut args: impl Iterator<Item = String>) -> Result<Builder, String> {
             "--port" => builder.port(number(&name, &value)?),
             "--ip" => builder.ip(number::<IpAddr>(&name, &value)?),
             "--public-url" => builder.public_url(value),
+            "--state" => builder.file(value),
             "--redirect-uri" => builder.redirect_uri(value),
             "--min-expires-in" => {
                 let secs = number(&name, &value)?;

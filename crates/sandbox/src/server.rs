@@ -2,12 +2,14 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::to_bytes;
 use axum::extract::State;
+use axum::http::Method;
 use axum::response::Response;
 use axum::serve::ListenerExt as _;
 use chrono::{DateTime, Utc};
@@ -20,7 +22,8 @@ use crate::counters::Counters;
 use crate::desk::{World, locked};
 use crate::handle::Helpdesk;
 use crate::http::{Answer, Request, pairs};
-use crate::options::Options;
+use crate::keep::{Keeper, State as Kept};
+use crate::options::{Options, Scene};
 use crate::zendesk;
 use crate::zendesk::consent::{ConsentRefused, consent};
 
@@ -35,8 +38,10 @@ pub struct Builder {
     ip: IpAddr,
     port: u16,
     public_url: Option<String>,
+    scene: Scene,
     options: Options,
     redirect_uris: Vec<String>,
+    file: Option<PathBuf>,
 }
 
 impl Default for Builder {
@@ -45,8 +50,10 @@ impl Default for Builder {
             ip: Ipv4Addr::LOCALHOST.into(),
             port: 0,
             public_url: None,
+            scene: Scene::default(),
             options: Options::default(),
             redirect_uris: Vec::new(),
+            file: None,
         }
     }
 }
@@ -73,6 +80,13 @@ impl Builder {
         self
     }
 
+    /// What new helpdesks hold.
+    #[must_use]
+    pub fn scene(mut self, scene: Scene) -> Self {
+        self.scene = scene;
+        self
+    }
+
     /// All switches at once.
     #[must_use]
     pub fn options(mut self, options: Options) -> Self {
@@ -94,12 +108,27 @@ impl Builder {
         self
     }
 
-    /// Binds and serves, on a task of the current runtime.
+    /// Keeps everything in this file, and goes on from what is there: what was issued is still honoured, what was spent
+    /// stays spent. Options of before are kept too.
+    #[must_use]
+    pub fn file(mut self, file: impl Into<PathBuf>) -> Self {
+        self.file = Some(file.into());
+        self
+    }
+
+    /// Binds and serves, on a task of the current runtime. A file that holds something else is an error, and is left as
+    /// it is.
     pub async fn start(self) -> io::Result<Sandbox> {
         let listener = TcpListener::bind((self.ip, self.port)).await?;
         let addr = listener.local_addr()?;
         let url = self.public_url.unwrap_or_else(|| format!("http://{addr}"));
-        let world = Arc::new(World::new(url, self.options, self.redirect_uris));
+        let world = Arc::new(World::new(url, self.scene, self.options, self.redirect_uris));
+        if let Some(file) = self.file {
+            if let Some(kept) = Kept::read(&file)? {
+                world.restore(kept);
+            }
+            world.keeper.get_or_init(|| Keeper::start(&world, file));
+        }
         let router = Router::new().fallback(handle).with_state(Arc::clone(&world));
         let (stop, stopped) = oneshot::channel::<()>();
         let listener = listener.tap_io(|stream| {
@@ -227,12 +256,19 @@ impl Sandbox {
         self.world.reset();
     }
 
-    /// Stops listening, and waits a little for requests under way.
+    /// Returns once everything up to now is in its file, where it has one. What a request changes is there before it is
+    /// answered; what these methods change waits for the next request, or for this.
+    pub async fn keep(&self) {
+        self.world.keep().await;
+    }
+
+    /// Stops listening, waits a little for requests under way, and keeps what there is.
     pub async fn stop(mut self) {
         drop(self.stop.take());
         if tokio::time::timeout(STOP_PATIENCE, &mut self.task).await.is_err() {
             self.task.abort();
         }
+        self.world.keep().await;
     }
 
     /// Serves until the process ends or the socket fails: for a binary.
@@ -256,9 +292,16 @@ async fn handle(State(world): State<Arc<World>>, request: axum::extract::Request
         path,
         body,
     };
+    let changes = !matches!(request.method, Method::GET | Method::HEAD);
     match prefix.as_str() {
         "zendesk" => zendesk::serve(world, request).await,
-        "control" => control::serve(&world, &request).into_response(),
+        "control" => {
+            let answer = control::serve(&world, &request);
+            if changes {
+                world.keep().await;
+            }
+            answer.into_response()
+        }
         "" => Answer::empty(302).header("location", "/control").into_response(),
         _ => Answer::text(404, "There is /zendesk/{subdomain} and /control here").into_response(),
     }

@@ -38,6 +38,7 @@ use crate::handle::{GrantRequest, Helpdesk};
 use crate::http::{Answer, Request};
 use crate::options::CLIENT_ID;
 use crate::zendesk::consent::consent;
+use crate::zendesk::data::ADMIN;
 
 pub(crate) fn serve(world: &Arc<World>, request: &Request) -> Answer {
     route(world, request).unwrap_or_else(|refusal| refusal)
@@ -113,7 +114,7 @@ fn route(world: &Arc<World>, request: &Request) -> Result<Answer, Answer> {
         }
         ("POST", ["consent"]) => {
             let order: ConsentOrder = body(request)?;
-            let user = (!order.deny).then(|| order.user.as_deref().unwrap_or("ada"));
+            let user = (!order.deny).then(|| order.user.as_deref().unwrap_or(ADMIN));
             match consent(world, &order.authorize_url, user) {
                 Ok(location) => Ok(ok(json!({"location": location}))),
                 Err(why) => Err(Answer::json(400, json!({"error": why.error, "error_description": why.description}))),

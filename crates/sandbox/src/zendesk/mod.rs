@@ -7,6 +7,7 @@ pub(crate) mod limits;
 mod pages;
 mod paging;
 mod people;
+pub(crate) mod scene;
 mod scopes;
 mod search;
 pub(crate) mod seed;
@@ -34,11 +35,21 @@ pub(crate) async fn serve(world: Arc<World>, mut request: Request) -> Response {
     let path: Vec<&str> = request.path.iter().map(String::as_str).collect();
     match (request.method.as_str(), path.as_slice()) {
         ("GET", ["oauth", "authorizations", "new"]) => consent::show(&world, &desk, &request).into_response(),
-        ("POST", ["oauth", "authorizations"]) => consent::decide(&world, &desk, &request).into_response(),
+        ("POST", ["oauth", "authorizations"]) => {
+            let answer = consent::decide(&world, &desk, &request);
+            world.keep().await;
+            answer.into_response()
+        }
+        // Keeps what it did by itself.
         ("POST", ["oauth", "tokens"]) => token_endpoint::serve(world, desk, request).await,
-        (_, ["api", "v2", ..]) => {
+        (method, ["api", "v2", ..]) => {
+            let reads = method == "GET";
             request.path.drain(..2);
-            api::serve(&world, &desk, request).await
+            let answer = api::serve(&world, &desk, request).await;
+            if !reads {
+                world.keep().await;
+            }
+            answer
         }
         _ => Answer::html(404, pages::message("The page you were looking for does not exist", "")).into_response(),
     }
