@@ -76,14 +76,25 @@ impl Desk {
     }
 }
 
+/// What a sandbox starts with, and goes back to.
+#[derive(Debug)]
+pub(crate) struct Start {
+    /// How callers reach it, without a slash at the end.
+    pub(crate) url: String,
+    /// Nobody reaches it from another machine.
+    pub(crate) loopback_only: bool,
+    /// Where its pages lead back to.
+    pub(crate) home: Option<String>,
+    pub(crate) scene: Scene,
+    pub(crate) options: Options,
+    pub(crate) redirect_uris: Vec<String>,
+}
+
 /// Everything that lives while the sandbox runs.
 #[derive(Debug)]
 pub(crate) struct World {
+    pub(crate) start: Start,
     pub(crate) clock: Clock,
-    pub(crate) url: String,
-    scene: Scene,
-    first_options: Options,
-    first_redirect_uris: Vec<String>,
     options: RwLock<Options>,
     pub(crate) client: Mutex<Client>,
     desks: RwLock<BTreeMap<String, Arc<Desk>>>,
@@ -93,23 +104,25 @@ pub(crate) struct World {
 }
 
 impl World {
-    pub(crate) fn new(url: String, scene: Scene, options: Options, redirect_uris: Vec<String>) -> Self {
+    pub(crate) fn new(start: Start) -> Self {
         let world = Self {
             clock: Clock::default(),
-            url,
-            scene,
-            first_options: options,
-            options: RwLock::new(options),
-            client: Mutex::new(Client::new(redirect_uris.clone())),
-            first_redirect_uris: redirect_uris,
+            options: RwLock::new(start.options),
+            client: Mutex::new(Client::new(start.redirect_uris.clone())),
             desks: RwLock::default(),
             seq: AtomicU64::new(1),
             keeper: OnceLock::new(),
+            start,
         };
         for name in FIRST_HELPDESKS {
             world.create(name);
         }
         world
+    }
+
+    /// Where the pages lead back to.
+    pub(crate) fn home(&self) -> Option<&str> {
+        self.start.home.as_deref()
     }
 
     pub(crate) fn options(&self) -> Options {
@@ -144,7 +157,7 @@ impl World {
     }
 
     fn url_of(&self, name: &str) -> String {
-        format!("{}/zendesk/{name}", self.url)
+        format!("{}/zendesk/{name}", self.start.url)
     }
 
     pub(crate) fn seq(&self) -> u64 {
@@ -173,7 +186,7 @@ impl World {
         if let Some(desk) = self.find(name) {
             return Some(desk);
         }
-        let desk = Arc::new(Desk::new(name, self.url_of(name), self.scene, self.clock.now_ms()));
+        let desk = Arc::new(Desk::new(name, self.url_of(name), self.start.scene, self.clock.now_ms()));
         let mut desks = self.desks.write().unwrap_or_else(PoisonError::into_inner);
         Some(Arc::clone(desks.entry(name.to_owned()).or_insert(desk)))
     }
@@ -190,8 +203,8 @@ impl World {
     /// Back to the first moment. Requests under way end in the old helpdesks, unseen.
     pub(crate) fn reset(&self) {
         self.clock.reset();
-        self.set_options(self.first_options);
-        *locked(&self.client) = Client::new(self.first_redirect_uris.clone());
+        self.set_options(self.start.options);
+        *locked(&self.client) = Client::new(self.start.redirect_uris.clone());
         for desk in self.all() {
             self.close(&desk.name);
         }

@@ -89,6 +89,10 @@ impl Canned {
         self
     }
 
+    pub(crate) fn is_over(&self, now_ms: i64) -> bool {
+        self.times == Some(0) || self.until_ms.is_some_and(|until| now_ms >= until)
+    }
+
     pub(crate) fn respond(&self, fill: &[(&str, &str)]) -> Response {
         let mut body = self.body.clone();
         for (name, value) in fill {
@@ -230,7 +234,7 @@ fn take_one(count: &mut u64) -> bool {
 
 fn take_canned(slot: &mut Option<Canned>, now_ms: i64) -> Option<Canned> {
     let canned = slot.as_mut()?;
-    if canned.until_ms.is_some_and(|until| now_ms >= until) || canned.times == Some(0) {
+    if canned.is_over(now_ms) {
         *slot = None;
         return None;
     }

@@ -10,16 +10,19 @@ use axum::Router;
 use axum::body::to_bytes;
 use axum::extract::State;
 use axum::http::Method;
+use axum::http::request::Parts;
+use axum::http::uri::Authority;
 use axum::response::Response;
 use axum::serve::ListenerExt as _;
 use chrono::{DateTime, Utc};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
+use url::{Host, Url};
 
 use crate::control;
 use crate::counters::Counters;
-use crate::desk::{World, locked};
+use crate::desk::{Start, World, locked};
 use crate::handle::Helpdesk;
 use crate::http::{Answer, Request, pairs};
 use crate::keep::{Keeper, State as Kept};
@@ -38,6 +41,7 @@ pub struct Builder {
     ip: IpAddr,
     port: u16,
     public_url: Option<String>,
+    home: Option<String>,
     scene: Scene,
     options: Options,
     redirect_uris: Vec<String>,
@@ -50,6 +54,7 @@ impl Default for Builder {
             ip: Ipv4Addr::LOCALHOST.into(),
             port: 0,
             public_url: None,
+            home: None,
             scene: Scene::default(),
             options: Options::default(),
             redirect_uris: Vec::new(),
@@ -77,6 +82,13 @@ impl Builder {
     #[must_use]
     pub fn public_url(mut self, url: impl Into<String>) -> Self {
         self.public_url = Some(url.into().trim_end_matches('/').to_owned());
+        self
+    }
+
+    /// Where the pages lead back to: the address of the Holdfast that this is for.
+    #[must_use]
+    pub fn home(mut self, url: impl Into<String>) -> Self {
+        self.home = Some(url.into());
         self
     }
 
@@ -121,8 +133,16 @@ impl Builder {
     pub async fn start(self) -> io::Result<Sandbox> {
         let listener = TcpListener::bind((self.ip, self.port)).await?;
         let addr = listener.local_addr()?;
+        let loopback_only = self.public_url.is_none() && self.ip.is_loopback();
         let url = self.public_url.unwrap_or_else(|| format!("http://{addr}"));
-        let world = Arc::new(World::new(url, self.scene, self.options, self.redirect_uris));
+        let world = Arc::new(World::new(Start {
+            loopback_only,
+            url,
+            home: self.home,
+            scene: self.scene,
+            options: self.options,
+            redirect_uris: self.redirect_uris,
+        }));
         if let Some(file) = self.file {
             if let Some(kept) = Kept::read(&file)? {
                 world.restore(kept);
@@ -173,12 +193,12 @@ impl Sandbox {
 
     /// `http://127.0.0.1:PORT`, without a slash at the end.
     pub fn url(&self) -> &str {
-        &self.world.url
+        &self.world.start.url
     }
 
     /// What the operator setting `providers.zendesk.base_url_override` has to be.
     pub fn zendesk_override(&self) -> String {
-        format!("{}/zendesk/{{account}}", self.world.url)
+        format!("{}/zendesk/{{account}}", self.world.start.url)
     }
 
     /// A helpdesk that exists: `acme` and `globex` do from the start.
@@ -279,6 +299,9 @@ impl Sandbox {
 
 async fn handle(State(world): State<Arc<World>>, request: axum::extract::Request) -> Response {
     let (parts, body) = request.into_parts();
+    if let Some(refusal) = from_elsewhere(&world, &parts) {
+        return refusal.into_response();
+    }
     let Ok(body) = to_bytes(body, BODY_LIMIT_BYTES).await else {
         return Answer::text(413, "Request Entity Too Large").into_response();
     };
@@ -305,6 +328,28 @@ async fn handle(State(world): State<Arc<World>>, request: axum::extract::Request
         "" => Answer::empty(302).header("location", "/control").into_response(),
         _ => Answer::text(404, "There is /zendesk/{subdomain} and /control here").into_response(),
     }
+}
+
+/// Pages of other sites press no buttons here; and on loopback only loopback names are answered to, so that no site whose
+/// name is made to point here (DNS rebinding) reads anything.
+fn from_elsewhere(world: &World, parts: &Parts) -> Option<Answer> {
+    let header = |name: &str| parts.headers.get(name).and_then(|value| value.to_str().ok());
+    if world.start.loopback_only {
+        let host = header("host").or(parts.uri.authority().map(Authority::as_str));
+        let host = host.and_then(|host| Url::parse(&format!("http://{host}")).ok());
+        let ours = host.is_some_and(|url| match url.host() {
+            Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+            Some(Host::Ipv4(ip)) => ip.is_loopback(),
+            Some(Host::Ipv6(ip)) => ip.is_loopback(),
+            None => false,
+        });
+        if !ours {
+            return Some(Answer::text(421, "This sandbox is on loopback; call it by 127.0.0.1 or localhost"));
+        }
+    }
+    let changes = !matches!(parts.method, Method::GET | Method::HEAD);
+    (changes && header("sec-fetch-site") == Some("cross-site"))
+        .then(|| Answer::text(403, "Another site has sent this; nothing was changed"))
 }
 
 fn percent_decoded(segment: &str) -> String {

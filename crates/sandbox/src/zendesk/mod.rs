@@ -23,13 +23,13 @@ use axum::response::Response;
 use crate::desk::World;
 use crate::http::{Answer, Request};
 
-pub(crate) use pages::{csp, page};
+pub(crate) use pages::{Page, csp};
 
 /// `request.path` starts with the subdomain.
 pub(crate) async fn serve(world: Arc<World>, mut request: Request) -> Response {
     let name = if request.path.is_empty() { String::new() } else { request.path.remove(0) };
     let Some(desk) = world.find(&name) else {
-        let page = pages::message("No help desk at this address", &format!("{name}.zendesk.com"));
+        let page = pages::message(world.home(), "No help desk at this address", &format!("{name}.zendesk.com"));
         return Answer::html(404, page).into_response();
     };
     let path: Vec<&str> = request.path.iter().map(String::as_str).collect();
@@ -51,6 +51,7 @@ pub(crate) async fn serve(world: Arc<World>, mut request: Request) -> Response {
             }
             answer
         }
-        _ => Answer::html(404, pages::message("The page you were looking for does not exist", "")).into_response(),
+        _ => Answer::html(404, pages::message(world.home(), "The page you were looking for does not exist", ""))
+            .into_response(),
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Every moment is passed in; nothing here waits or answers.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
@@ -246,10 +246,26 @@ impl Tokens {
         self.sets[index].answer_lost = true;
     }
 
+    /// The live set of each grant that has one, oldest grant first.
+    pub(crate) fn live(&self) -> Vec<&IssuedSet> {
+        let grants: BTreeMap<u64, &IssuedSet> =
+            self.sets.iter().filter(|set| set.is_live()).map(|set| (set.grant, set)).collect();
+        grants.into_values().collect()
+    }
+
     pub(crate) fn live_grants(&self) -> usize {
-        let live = self.sets.iter().filter(|set| set.is_live());
-        let grants: std::collections::HashSet<u64> = live.map(|set| set.grant).collect();
-        grants.len()
+        self.live().len()
+    }
+
+    /// The newest sets, newest first.
+    pub(crate) fn newest(&self, count: usize) -> impl Iterator<Item = &IssuedSet> {
+        self.sets.iter().rev().take(count)
+    }
+
+    /// When the first set of this grant was issued.
+    pub(crate) fn granted_at_ms(&self, grant: u64) -> Option<i64> {
+        let first = self.by_grant.get(&grant)?.first()?;
+        Some(self.sets[*first].issued_at_ms)
     }
 
     /// Opens a presentation and answers its number.

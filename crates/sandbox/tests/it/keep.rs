@@ -1,5 +1,7 @@
 //! A sandbox that ends and starts again: what it issued is still good, what was spent stays spent.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests: clippy only knows functions marked as tests")]
+
 use std::path::PathBuf;
 
 use holdfast_sandbox::{Builder, Canned, GrantRequest, Options, Sandbox, Scene};
