@@ -1,6 +1,9 @@
 //! The service, put together: everything a surface or a command needs.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, OnceLock},
+};
 
 use anyhow::Context;
 use async_trait::async_trait;
@@ -16,7 +19,9 @@ use tokio_util::sync::CancellationToken;
 use tracing::warn;
 use url::Url;
 
-use crate::{config::Config, connect::Links, keys::Keys, metrics::Metrics, registry, seams::Seams, ui::view::Views};
+use crate::{
+    config::Config, connect::Links, demo::Demo, keys::Keys, metrics::Metrics, registry, seams::Seams, ui::view::Views,
+};
 
 /// Another process serves this SQLite file.
 #[derive(Debug, thiserror::Error)]
@@ -39,6 +44,8 @@ pub struct App {
     pub links: Links,
     /// Templates of pages and mails.
     pub views: Views,
+    /// Set before anything is served, where this is a demo.
+    pub demo: OnceLock<Demo>,
     /// Numbers for Prometheus.
     pub metrics: Metrics,
     /// The service was asked to stop: nothing new is begun.
@@ -85,6 +92,7 @@ impl App {
             keys: Keys::default(),
             links: Links::default(),
             views,
+            demo: OnceLock::new(),
             metrics,
             draining: CancellationToken::new(),
             stop: CancellationToken::new(),

@@ -8,6 +8,7 @@
 //! - [`seams`]: time, randomness and HTTP as values; the real ones.
 //! - [`logging`], [`metrics`]: what the operator sees.
 //! - [`cli`]: the command line.
+//! - [`demo`]: what a service that runs as a demo shows beside.
 
 pub mod admin;
 pub mod api;
@@ -16,6 +17,7 @@ mod care;
 pub mod cli;
 pub mod config;
 pub mod connect;
+pub mod demo;
 pub mod keys;
 pub mod logging;
 mod mailbox;
