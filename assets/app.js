@@ -25,6 +25,18 @@ const copies = (root) => {
   }
 };
 
+// What somebody folded up stays so on the next pages.
+const kept = (root) => {
+  for (const details of root.querySelectorAll("details[data-kept]")) {
+    const key = `folded:${details.id}`;
+    details.open = !sessionStorage.getItem(key);
+    details.addEventListener("toggle", () => {
+      if (details.open) sessionStorage.removeItem(key);
+      else sessionStorage.setItem(key, "1");
+    });
+  }
+};
+
 const say = (text) => {
   document.getElementById("live").textContent = text;
 };
@@ -85,6 +97,7 @@ const live = () => {
       const open = [...old.querySelectorAll("details[open][id]")].map((details) => details.id);
       const focused = old.contains(document.activeElement) ? document.activeElement.id : "";
       times(now);
+      kept(now);
       for (const id of open) now.querySelector(`#${CSS.escape(id)}`)?.setAttribute("open", "");
       if (now.innerHTML === old.innerHTML) continue;
       old.replaceWith(now);
@@ -105,4 +118,5 @@ const live = () => {
 
 times(document);
 copies(document);
+kept(document);
 live();

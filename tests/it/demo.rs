@@ -1,48 +1,26 @@
-//! The README's first command: the story that it prints, step by step.
+//! The README's first command: what it begins with, that it goes on, and the story that docs/DEMO.md tells in a shell.
 
-use std::process::Stdio;
+use std::path::Path;
 
 use holdfast_tests::{
     browser::{Browser, http},
-    command::binary,
+    demo::Demo,
 };
 use reqwest::{Client, RequestBuilder};
 use serde_json::{Value, json};
-use tokio::{
-    io::{AsyncBufReadExt as _, BufReader},
-    process::{Child, Command},
-};
 
-/// A running demo, with what its story names.
-struct Demo {
+/// Somebody with a shell and the names of the story.
+struct Shell {
     http: Client,
-    process: Child,
     connector: String,
     control: String,
     key: String,
 }
 
-impl Demo {
-    async fn start(folder: &std::path::Path) -> Self {
-        let mut process = Command::new(binary())
-            .args(["demo", "--port", "0", "--no-browser", "--dir"])
-            .arg(folder)
-            .stdout(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
-        let mut story = String::new();
-        while !story.contains("Press Ctrl-C") {
-            story.push_str(&lines.next_line().await.unwrap().expect("the demo tells its story"));
-            story.push('\n');
-        }
-        let after = |mark: &str, end: char| {
-            let (_, rest) = story.split_once(mark).unwrap_or_else(|| panic!("no {mark} in {story}"));
-            rest.split(end).next().unwrap().to_owned()
-        };
-        let http = http();
-        Self { http, process, connector: after(" H=", ';'), control: after(" Z=", ';'), key: after("Bearer ", '"') }
+impl Shell {
+    async fn of(folder: &Path) -> Self {
+        let [connector, control, key] = Demo::names(folder).await;
+        Self { http: http(), connector, control, key }
     }
 
     async fn send(&self, request: RequestBuilder) -> (u16, Value) {
@@ -57,44 +35,65 @@ impl Demo {
     async fn counters(&self) -> Value {
         self.send(self.http.get(format!("{}/counters", self.control))).await.1
     }
+
+    async fn version(&self) -> i64 {
+        let (status, body) = self.send(self.http.get(&self.connector)).await;
+        assert_eq!(status, 200, "{body}");
+        body["credential"]["version"].as_i64().unwrap_or_else(|| panic!("no version in {body}"))
+    }
+
+    async fn expire(&self) {
+        let _expired = self.send(self.http.post(format!("{}/expire", self.control))).await;
+    }
+
+    /// Its access token is refused somewhere: Holdfast gets another one.
+    async fn reject(&self, access_token: &Value) -> (u16, Value) {
+        let body = json!({ "access_token": access_token });
+        self.send(self.http.post(format!("{}/token/rejected", self.connector)).json(&body)).await
+    }
+}
+
+/// What was typed into the fields of a page's form, by name.
+fn field(page: &str, name: &str) -> Option<String> {
+    let (_, after) = page.split_once(&format!("name=\"{name}\""))?;
+    let (tag, _) = after.split_once('>')?;
+    let (_, value) = tag.split_once("value=\"")?;
+    Some(value.split('"').next().unwrap_or_default().to_owned())
 }
 
 #[tokio::test]
-async fn the_demo_does_what_its_story_says() {
+async fn the_demo_does_what_its_story_in_a_shell_says() {
     let folder = tempfile::tempdir().unwrap();
-    let demo = Demo::start(folder.path()).await;
+    let _demo = Demo::start(folder.path(), &[]).await;
+    let shell = Shell::of(folder.path()).await;
 
-    let (status, token) = demo.token().await;
+    let (status, token) = shell.token().await;
     assert_eq!((status, &token["token_type"]), (200, &json!("Bearer")), "{token}");
 
-    let before = demo.counters().await["exchanges"].as_u64().unwrap();
-    let _expired = demo.send(demo.http.post(format!("{}/expire", demo.control))).await;
-    let callers = (0..50).map(|_| {
-        let body = json!({"access_token": token["access_token"]});
-        demo.send(demo.http.post(format!("{}/token/rejected", demo.connector)).json(&body))
-    });
-    for (status, renewed) in futures::future::join_all(callers).await {
+    let before = shell.counters().await["exchanges"].as_u64().unwrap();
+    shell.expire().await;
+    for (status, renewed) in futures::future::join_all((0..50).map(|_| shell.reject(&token["access_token"]))).await {
         assert_eq!(status, 200, "{renewed}");
         assert_ne!(renewed["access_token"], token["access_token"]);
     }
-    let grown = demo.counters().await["exchanges"].as_u64().unwrap() - before;
+    let grown = shell.counters().await["exchanges"].as_u64().unwrap() - before;
     assert_eq!(grown, 1, "50 callers, one exchange");
 
-    let _revoked = demo.send(demo.http.post(format!("{}/revoke", demo.control))).await;
-    let (_, report) = demo.send(demo.http.post(format!("{}/test", demo.connector))).await;
+    let _revoked = shell.send(shell.http.post(format!("{}/revoke", shell.control))).await;
+    let (_, report) = shell.send(shell.http.post(format!("{}/test", shell.connector))).await;
     assert_eq!((&report["ok"], &report["health"]), (&json!(false), &json!("auth_failed")), "{report}");
-    let (status, problem) = demo.token().await;
+    let (status, problem) = shell.token().await;
     assert_eq!((status, &problem["code"]), (409, &json!("connector_auth_failed")), "{problem}");
 
     let browser = Browser::new();
     let authorize = browser.post(problem["reconnect_url"].as_str().unwrap()).await.location();
-    let consent = demo.control.replace("/zendesk/acme", "/consent");
-    let (_, back) = demo.send(demo.http.post(consent).json(&json!({"authorize_url": authorize}))).await;
+    let consent = shell.control.replace("/zendesk/acme", "/consent");
+    let (_, back) = shell.send(shell.http.post(consent).json(&json!({"authorize_url": authorize}))).await;
     assert_eq!(browser.get(back["location"].as_str().unwrap()).await.title(), "Connected");
 
-    let (status, _) = demo.token().await;
+    let (status, _) = shell.token().await;
     assert_eq!(status, 200);
-    let (_, timeline) = demo.send(demo.http.get(format!("{}/timeline", demo.connector))).await;
+    let (_, timeline) = shell.send(shell.http.get(format!("{}/timeline", shell.connector))).await;
     let kinds: Vec<_> =
         timeline["data"].as_array().unwrap().iter().map(|line| line["kind"].as_str().unwrap()).collect();
     for kind in ["connected", "exchange", "test", "health", "reconnected"] {
@@ -103,21 +102,151 @@ async fn the_demo_does_what_its_story_says() {
 }
 
 #[tokio::test]
-async fn a_demo_clears_no_folder_that_is_not_its_own() {
+async fn a_killed_demo_goes_on_where_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = Demo::start(folder.path(), &[]).await;
+    let shell = Shell::of(folder.path()).await;
+    let (_, old) = shell.token().await;
+    shell.expire().await;
+    assert_eq!(shell.reject(&old["access_token"]).await.0, 200);
+    let (version, rotations) = (shell.version().await, shell.counters().await["rotations"].clone());
+    let (open, sign_in, control) = (first.open.clone(), first.sign_in.clone(), first.control.clone());
+    first.kill().await;
+
+    let next = Demo::start(folder.path(), &[]).await;
+
+    assert!(next.said.contains("goes on"), "{}", next.said);
+    assert_eq!((&next.open, &next.sign_in, &next.control), (&open, &sign_in, &control), "ports and password stay");
+    let again = Shell::of(folder.path()).await;
+    assert_eq!((&again.key, &again.connector), (&shell.key, &shell.connector));
+    assert!(shell.counters().await["rotations"].as_u64() >= rotations.as_u64());
+    // The refresh token that Holdfast holds is the one that the sandbox honours.
+    let (_, old) = shell.token().await;
+    shell.expire().await;
+    let (status, renewed) = shell.reject(&old["access_token"]).await;
+    assert_eq!(status, 200, "{renewed}");
+    assert!(shell.version().await > version);
+    assert_eq!(next.end().await, Some(0));
+
+    let moved = std::net::TcpListener::bind(open.split('/').nth(2).unwrap()).unwrap();
+    let last = Demo::start(folder.path(), &[]).await;
+    assert!(last.said.contains("is taken"), "{}", last.said);
+    assert!(!open.starts_with(&last.base));
+    drop(moved);
+    assert_eq!(Shell::of(folder.path()).await.token().await.0, 200, "it goes on elsewhere");
+}
+
+#[tokio::test]
+async fn a_first_start_that_was_cut_off_is_finished_by_the_next() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = Demo::start(folder.path(), &[]).await;
+    let (sign_in, shell) = (first.sign_in.clone(), Shell::of(folder.path()).await);
+    first.kill().await;
+    // As it was before everything was made: the last word is missing.
+    let file = folder.path().join("demo.json");
+    let mut kept: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    kept["seeded"] = false.into();
+    kept["connector"] = Value::Null;
+    std::fs::write(&file, kept.to_string()).unwrap();
+
+    let next = Demo::start(folder.path(), &[]).await;
+
+    assert_eq!(next.sign_in, sign_in);
+    let again = Shell::of(folder.path()).await;
+    assert_eq!((&again.key, &again.connector), (&shell.key, &shell.connector), "nothing is made twice");
+    assert_eq!(again.token().await.0, 200);
+}
+
+#[tokio::test]
+async fn fresh_starts_over_and_says_what_is_gone() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = Demo::start(folder.path(), &[]).await;
+    let (sign_in, shell) = (first.sign_in.clone(), Shell::of(folder.path()).await);
+    assert_eq!(first.end().await, Some(0));
+    std::fs::write(folder.path().join("notes.txt"), "mine").unwrap();
+
+    let next = Demo::start(folder.path(), &["--fresh"]).await;
+
+    assert!(next.said.contains("removed demo.json, holdfast.sqlite") && next.said.contains("Holdfast is running"));
+    let again = Shell::of(folder.path()).await;
+    assert_ne!((&next.sign_in, &again.key), (&sign_in, &shell.key));
+    assert_ne!(again.connector, shell.connector);
+    assert_eq!(again.token().await.0, 200);
+    let before = Shell { key: shell.key, ..again };
+    assert_eq!(before.token().await.0, 401, "the key of before is worth nothing");
+    assert_eq!(std::fs::read(folder.path().join("notes.txt")).unwrap(), b"mine");
+}
+
+#[tokio::test]
+async fn a_demo_touches_no_folder_that_is_not_its_own() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("holdfast.sqlite"), "precious").unwrap();
-    let refused =
-        Command::new(binary()).args(["demo", "--port", "0", "--dir"]).arg(folder.path()).output().await.unwrap();
-    assert_eq!(refused.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("--dir"), "{refused:?}");
+    for more in [&[] as &[&str], &["--fresh"]] {
+        let (code, said) = Demo::refused(folder.path(), more).await;
+        assert_eq!(code, Some(1), "{said}");
+        assert!(said.contains("not a demo's folder") && said.contains("--dir"), "{said}");
+    }
     assert_eq!(std::fs::read(folder.path().join("holdfast.sqlite")).unwrap(), b"precious");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+}
 
+#[tokio::test]
+async fn two_demos_run_side_by_side_but_not_in_one_folder() {
+    let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let first = Demo::start(here.path(), &[]).await;
+
+    for more in [&[] as &[&str], &["--fresh"]] {
+        let (code, said) = Demo::refused(here.path(), more).await;
+        assert_eq!(code, Some(1));
+        assert!(said.contains("another demo") && said.contains(&first.base), "{said}");
+    }
+    let second = Demo::start(there.path(), &[]).await;
+
+    assert_ne!((&first.base, &first.control), (&second.base, &second.control));
+    assert_ne!(first.sign_in.1, second.sign_in.1);
+    for folder in [&here, &there] {
+        assert_eq!(Shell::of(folder.path()).await.token().await.0, 200);
+    }
+    // A port that was asked for is taken or nothing is.
+    let port = first.base.rsplit(':').next().unwrap();
+    let third = tempfile::tempdir().unwrap();
+    let (code, said) = Demo::refused(third.path(), &["--port", port]).await;
+    assert_eq!(code, Some(1));
+    assert!(said.contains("--port 0"), "{said}");
+}
+
+#[tokio::test]
+async fn only_whoever_opens_the_printed_address_finds_the_form_filled_in() {
     let folder = tempfile::tempdir().unwrap();
-    let mut first = Demo::start(folder.path()).await;
-    let second =
-        Command::new(binary()).args(["demo", "--port", "0", "--dir"]).arg(folder.path()).output().await.unwrap();
-    assert_eq!(second.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&second.stderr).contains("another demo"), "{second:?}");
-    assert_eq!(first.token().await.0, 200, "the first one goes on");
-    first.process.kill().await.unwrap();
+    let demo = Demo::start(folder.path(), &[]).await;
+    let sign_in = format!("{}/sign-in", demo.base);
+    let (email, password) = &demo.sign_in;
+
+    let stranger = Browser::new();
+    let page = stranger.get(&sign_in).await.text;
+    assert!(page.contains("This is a demo") && !page.contains(password.as_str()));
+    let wrong = stranger.get(&format!("{}/demo/open/AAAAAAAAAAAAAAAAAAAA", demo.base)).await;
+    assert_eq!(wrong.status, 404);
+    assert!(!stranger.get(&sign_in).await.text.contains(password.as_str()));
+
+    let ada = Browser::new();
+    assert_eq!(ada.get(&demo.open).await.location(), "/sign-in");
+    let page = ada.get(&sign_in).await.text;
+    assert_eq!((field(&page, "email").as_ref(), field(&page, "password").as_ref()), (Some(email), Some(password)));
+    let form = [("csrf", field(&page, "csrf").unwrap()), ("email", email.clone()), ("password", password.clone())];
+    let signed_in = ada.submit(&sign_in, &form).await;
+    assert_eq!((signed_in.status, signed_in.location().as_str()), (303, "/"));
+    assert_eq!(ada.get(&demo.open).await.location(), "/sign-in");
+    assert_eq!(ada.get(&sign_in).await.location(), "/", "who is signed in goes on");
+}
+
+#[tokio::test]
+async fn a_demo_answers_to_loopback_names_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let demo = Demo::start(folder.path(), &[]).await;
+    for url in [&demo.open, &demo.control] {
+        let ask = |host: &'static str| http().get(url).header("host", host).send();
+        assert_eq!(ask("holdfast.example").await.unwrap().status(), 421, "{url}");
+        assert_ne!(ask("localhost").await.unwrap().status(), 421, "{url}");
+    }
 }

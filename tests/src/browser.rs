@@ -86,6 +86,13 @@ impl Browser {
         self.send(request.body(form)).await
     }
 
+    /// Sends a form with these fields.
+    pub async fn submit<K: AsRef<str>, V: AsRef<str>>(&self, url: &str, fields: &[(K, V)]) -> Page {
+        let form = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
+        let request = self.http.request(Method::POST, url).header("content-type", "application/x-www-form-urlencoded");
+        self.send(request.body(form)).await
+    }
+
     /// The same with headers of a proxy, or of a forger.
     pub async fn send_with(&self, method: Method, url: &str, headers: &[(&str, &str)]) -> Page {
         let form = self.http.request(method, url).header("content-type", "application/x-www-form-urlencoded");

@@ -5,6 +5,7 @@
 //! - [`browser`]: somebody's browser without its window: cookies, and no redirects by itself.
 //! - [`chromium`]: a real browser: pages are looked at, filled, pressed and checked.
 //! - [`command`]: the binary `holdfast` as a process.
+//! - [`demo`]: `holdfast demo` as a process.
 //! - [`canary`]: looks for secrets where none may be.
 //! - [`wait`]: bounded polling that tells what was last seen.
 //! - [`cluster`]: what replicas share: a PostgreSQL database, a sandbox, an organisation with its key.
@@ -19,6 +20,7 @@ pub mod cluster;
 pub mod command;
 pub mod cut;
 pub mod database;
+pub mod demo;
 pub mod pooler;
 pub mod process;
 pub mod service;

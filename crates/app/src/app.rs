@@ -1,6 +1,9 @@
 //! The service, put together: everything a surface or a command needs.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, OnceLock},
+};
 
 use anyhow::Context;
 use async_trait::async_trait;
@@ -17,7 +20,7 @@ use tracing::warn;
 use url::Url;
 
 use crate::{
-    agents::Agents, config::Config, connect::Links, keys::Keys, metrics::Metrics, registry, seams::Seams,
+    agents::Agents, config::Config, connect::Links, demo::Demo, keys::Keys, metrics::Metrics, registry, seams::Seams,
     ui::view::Views,
 };
 
@@ -44,6 +47,8 @@ pub struct App {
     pub views: Views,
     /// What the agents of this replica share.
     pub agents: Agents,
+    /// Set before anything is served, where this is a demo.
+    pub demo: OnceLock<Demo>,
     /// Numbers for Prometheus.
     pub metrics: Metrics,
     /// The service was asked to stop: nothing new is begun.
@@ -91,6 +96,7 @@ impl App {
             links: Links::default(),
             views,
             agents: Agents::default(),
+            demo: OnceLock::new(),
             metrics,
             draining: CancellationToken::new(),
             stop: CancellationToken::new(),

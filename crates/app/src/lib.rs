@@ -9,6 +9,7 @@
 //! - [`seams`]: time, randomness and HTTP as values; the real ones.
 //! - [`logging`], [`metrics`]: what the operator sees.
 //! - [`cli`]: the command line.
+//! - [`demo`]: what a service that runs as a demo shows beside.
 
 pub mod admin;
 pub mod agents;
@@ -18,6 +19,7 @@ mod care;
 pub mod cli;
 pub mod config;
 pub mod connect;
+pub mod demo;
 pub mod keys;
 pub mod logging;
 mod mailbox;

@@ -29,7 +29,7 @@ use tower_http::set_header::SetResponseHeaderLayer;
 
 pub use setup::announce as announce_setup;
 
-use crate::app::App;
+use crate::{app::App, demo};
 
 /// All pages.
 pub fn router(app: Arc<App>) -> Router {
@@ -41,6 +41,7 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/sign-in", get(sign_in::show).post(sign_in::sign_in))
         .route("/sign-out", post(sign_in::sign_out))
         .route("/setup", get(setup::show).post(setup::set_up))
+        .merge(demo::routes())
         .layer(unless_set(header::CACHE_CONTROL, "no-store"))
         .route("/static/{file}", get(assets::file))
         .layer(unless_set(header::REFERRER_POLICY, "same-origin"))

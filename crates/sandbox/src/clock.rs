@@ -26,12 +26,20 @@ impl Clock {
         self.offset_ms.fetch_add(ms, Ordering::Relaxed);
     }
 
+    pub(crate) fn offset_ms(&self) -> i64 {
+        self.offset_ms.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_offset_ms(&self, offset_ms: i64) {
+        self.offset_ms.store(offset_ms, Ordering::Relaxed);
+    }
+
     pub(crate) fn offset_secs(&self) -> i64 {
-        self.offset_ms.load(Ordering::Relaxed) / 1000
+        self.offset_ms() / 1000
     }
 
     pub(crate) fn reset(&self) {
-        self.offset_ms.store(0, Ordering::Relaxed);
+        self.set_offset_ms(0);
     }
 }
 

@@ -3,10 +3,10 @@
 use std::ops::AddAssign;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Numbers of one helpdesk, or of all of them together.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counters {
     /// Refresh requests that reached the token endpoint, whatever it answered; not those dropped before it.
     pub exchanges: u64,
@@ -61,6 +61,10 @@ impl Count {
         self.0.fetch_add(n, Ordering::Relaxed);
     }
 
+    fn new(n: u64) -> Self {
+        Self(AtomicU64::new(n))
+    }
+
     fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -80,6 +84,24 @@ pub(crate) struct Counts {
     pub(crate) rate_limited: Count,
     pub(crate) dropped: Count,
     pub(crate) answers_lost: Count,
+}
+
+impl From<Counters> for Counts {
+    fn from(from: Counters) -> Self {
+        Self {
+            exchanges: Count::new(from.exchanges),
+            rotations: Count::new(from.rotations),
+            reuses: Count::new(from.reuses),
+            replays: Count::new(from.replays),
+            code_exchanges: Count::new(from.code_exchanges),
+            revocations: Count::new(from.revocations),
+            api_calls: Count::new(from.api_calls),
+            unauthorized: Count::new(from.unauthorized),
+            rate_limited: Count::new(from.rate_limited),
+            dropped: Count::new(from.dropped),
+            answers_lost: Count::new(from.answers_lost),
+        }
+    }
 }
 
 impl Counts {

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use crate::clock::Clock;
 use crate::counters::Counts;
 use crate::faults::{Faults, Gate};
-use crate::options::{Client, Options};
+use crate::keep::{DeskState, Keeper, State};
+use crate::options::{Client, Options, Scene};
 use crate::zendesk::data::Data;
 use crate::zendesk::limits::Limiter;
 use crate::zendesk::tokens::Tokens;
@@ -35,18 +36,36 @@ pub(crate) struct Desk {
 }
 
 impl Desk {
-    fn new(name: &str, url: String) -> Self {
+    fn new(name: &str, url: String, scene: Scene, now_ms: i64) -> Self {
         let account_id = account_id(name);
         Self {
             name: name.to_owned(),
             url,
             account_id,
             tokens: Mutex::default(),
-            data: Mutex::new(Data::seeded(account_id)),
+            data: Mutex::new(Data::seeded(scene, name, account_id, now_ms)),
             faults: Mutex::default(),
             gate: Gate::default(),
             limiter: Mutex::default(),
             counts: Counts::default(),
+        }
+    }
+
+    /// As it was when it was last kept.
+    fn restored(state: DeskState, url: String) -> Self {
+        let faults = state.faults.ending(state.faults_end);
+        let gate = Gate::default();
+        gate.set(&faults);
+        Self {
+            account_id: account_id(&state.name),
+            url,
+            tokens: Mutex::new(state.tokens.into()),
+            data: Mutex::new(state.data),
+            faults: Mutex::new(faults),
+            gate,
+            limiter: Mutex::default(),
+            counts: state.counters.into(),
+            name: state.name,
         }
     }
 
@@ -57,35 +76,53 @@ impl Desk {
     }
 }
 
+/// What a sandbox starts with, and goes back to.
+#[derive(Debug)]
+pub(crate) struct Start {
+    /// How callers reach it, without a slash at the end.
+    pub(crate) url: String,
+    /// Nobody reaches it from another machine.
+    pub(crate) loopback_only: bool,
+    /// Where its pages lead back to.
+    pub(crate) home: Option<String>,
+    pub(crate) scene: Scene,
+    pub(crate) options: Options,
+    pub(crate) redirect_uris: Vec<String>,
+}
+
 /// Everything that lives while the sandbox runs.
 #[derive(Debug)]
 pub(crate) struct World {
+    pub(crate) start: Start,
     pub(crate) clock: Clock,
-    pub(crate) url: String,
-    first_options: Options,
-    first_redirect_uris: Vec<String>,
     options: RwLock<Options>,
     pub(crate) client: Mutex<Client>,
     desks: RwLock<BTreeMap<String, Arc<Desk>>>,
     seq: AtomicU64,
+    /// Where there is a file.
+    pub(crate) keeper: OnceLock<Keeper>,
 }
 
 impl World {
-    pub(crate) fn new(url: String, options: Options, redirect_uris: Vec<String>) -> Self {
+    pub(crate) fn new(start: Start) -> Self {
         let world = Self {
             clock: Clock::default(),
-            url,
-            first_options: options,
-            options: RwLock::new(options),
-            client: Mutex::new(Client::new(redirect_uris.clone())),
-            first_redirect_uris: redirect_uris,
+            options: RwLock::new(start.options),
+            client: Mutex::new(Client::new(start.redirect_uris.clone())),
             desks: RwLock::default(),
             seq: AtomicU64::new(1),
+            keeper: OnceLock::new(),
+            start,
         };
         for name in FIRST_HELPDESKS {
             world.create(name);
         }
         world
+    }
+
+    /// Where the pages lead back to.
+    pub(crate) fn home(&self) -> Option<&str> {
+        self.start.home.as_deref()
     }
 
     pub(crate) fn options(&self) -> Options {
@@ -94,6 +131,37 @@ impl World {
 
     pub(crate) fn set_options(&self, options: Options) {
         *self.options.write().unwrap_or_else(PoisonError::into_inner) = options;
+    }
+
+    /// Goes on from what was kept.
+    pub(crate) fn restore(&self, state: State) {
+        self.clock.set_offset_ms(state.offset_ms);
+        self.set_options(state.options);
+        let mut client = locked(&self.client);
+        client.secret = state.client_secret;
+        client.next_secret = state.next_client_secret;
+        drop(client);
+        self.seq.store(state.seq, Ordering::SeqCst);
+        let restored = state.helpdesks.into_iter().map(|desk| {
+            let url = self.url_of(&desk.name);
+            (desk.name.clone(), Arc::new(Desk::restored(desk, url)))
+        });
+        *self.desks.write().unwrap_or_else(PoisonError::into_inner) = restored.collect();
+    }
+
+    /// Returns once everything up to now is in the file, where there is one.
+    pub(crate) async fn keep(&self) {
+        if let Some(keeper) = self.keeper.get() {
+            keeper.keep().await;
+        }
+    }
+
+    fn url_of(&self, name: &str) -> String {
+        format!("{}/zendesk/{name}", self.start.url)
+    }
+
+    pub(crate) fn seq(&self) -> u64 {
+        self.seq.load(Ordering::SeqCst)
     }
 
     pub(crate) fn next_seq(&self) -> u64 {
@@ -118,7 +186,7 @@ impl World {
         if let Some(desk) = self.find(name) {
             return Some(desk);
         }
-        let desk = Arc::new(Desk::new(name, format!("{}/zendesk/{name}", self.url)));
+        let desk = Arc::new(Desk::new(name, self.url_of(name), self.start.scene, self.clock.now_ms()));
         let mut desks = self.desks.write().unwrap_or_else(PoisonError::into_inner);
         Some(Arc::clone(desks.entry(name.to_owned()).or_insert(desk)))
     }
@@ -135,8 +203,8 @@ impl World {
     /// Back to the first moment. Requests under way end in the old helpdesks, unseen.
     pub(crate) fn reset(&self) {
         self.clock.reset();
-        self.set_options(self.first_options);
-        *locked(&self.client) = Client::new(self.first_redirect_uris.clone());
+        self.set_options(self.start.options);
+        *locked(&self.client) = Client::new(self.start.redirect_uris.clone());
         for desk in self.all() {
             self.close(&desk.name);
         }

@@ -89,6 +89,10 @@ impl Canned {
         self
     }
 
+    pub(crate) fn is_over(&self, now_ms: i64) -> bool {
+        self.times == Some(0) || self.until_ms.is_some_and(|until| now_ms >= until)
+    }
+
     pub(crate) fn respond(&self, fill: &[(&str, &str)]) -> Response {
         let mut body = self.body.clone();
         for (name, value) in fill {
@@ -183,6 +187,21 @@ impl Faults {
         self
     }
 
+    /// When those end that last for a while: of the token endpoint, of the API.
+    pub(crate) fn ends(&self) -> [Option<i64>; 2] {
+        [&self.token_answer, &self.api_answer].map(|canned| canned.as_ref()?.until_ms)
+    }
+
+    /// The same trouble, ending when [`Self::ends`] said.
+    pub(crate) fn ending(mut self, ends: [Option<i64>; 2]) -> Self {
+        for (canned, end) in [&mut self.token_answer, &mut self.api_answer].into_iter().zip(ends) {
+            if let Some(canned) = canned {
+                canned.until_ms = end;
+            }
+        }
+        self
+    }
+
     pub(crate) fn plan(&mut self, now_ms: i64) -> Plan {
         let dropped = take_one(&mut self.drop_before);
         Plan {
@@ -215,7 +234,7 @@ fn take_one(count: &mut u64) -> bool {
 
 fn take_canned(slot: &mut Option<Canned>, now_ms: i64) -> Option<Canned> {
     let canned = slot.as_mut()?;
-    if canned.until_ms.is_some_and(|until| now_ms >= until) || canned.times == Some(0) {
+    if canned.is_over(now_ms) {
         *slot = None;
         return None;
     }

@@ -9,15 +9,16 @@ use crate::counters::Counters;
 use crate::desk::{Desk, World, locked};
 use crate::faults::Faults;
 use crate::ledger::Ledger;
-use crate::zendesk::seed;
+use crate::zendesk::data::ADMIN;
 use crate::zendesk::token_endpoint::{DEFAULT_ACCESS_SECS, DEFAULT_REFRESH_SECS};
 use crate::zendesk::tokens::Lives;
+use crate::zendesk::{scene, seed};
 
 /// A grant without a consent page. What is absent gets the usual value.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct GrantRequest {
-    /// An id, an address or the start of a name; Ada Admin when absent.
+    /// An id, an address or the start of a name; the first administrator when absent.
     pub user: Option<String>,
     /// Space separated; `read write` when absent.
     pub scope: Option<String>,
@@ -75,7 +76,7 @@ impl Helpdesk {
 
     /// Mints a token set. `None` when there is no such user.
     pub fn grant(&self, request: &GrantRequest) -> Option<TokenAnswer> {
-        let user = request.user.as_deref().unwrap_or("ada");
+        let user = request.user.as_deref().unwrap_or(ADMIN);
         let user_id = locked(&self.desk.data).find_user(user)?;
         let scope = request.scope.clone().unwrap_or_else(|| "read write".to_owned());
         let expires_in = request.expires_in.map_or(DEFAULT_ACCESS_SECS, i64::from);
@@ -143,6 +144,11 @@ impl Helpdesk {
     /// Adds seeded tickets: more than 1,000 of them show where search ends.
     pub fn add_tickets(&self, count: u32) {
         seed::add_tickets(&mut locked(&self.desk.data), i64::from(count));
+    }
+
+    /// A customer writes: one more urgent ticket. Answers its number.
+    pub fn write_ticket(&self) -> i64 {
+        scene::write(&self.desk.name, &mut locked(&self.desk.data), self.world.clock.now_ms())
     }
 
     /// A ticket as the API would show it.

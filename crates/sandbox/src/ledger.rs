@@ -1,7 +1,7 @@
 //! What was issued and what was presented: the provider's side of the story, for audits.
 
 use base64::Engine as _;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 /// Every token set that a helpdesk issued, and every refresh token that was presented to it, oldest first.
@@ -14,7 +14,7 @@ pub struct Ledger {
 }
 
 /// One token set and what became of it. Moments are milliseconds of the sandbox's clock.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct IssuedSet {
     /// The grant that it came from; a rotation stays in its grant, a new consent makes a new one.
     pub grant: u64,
@@ -61,7 +61,7 @@ impl IssuedSet {
 ///
 /// `started_seq` and `answered_seq` come from one counter: two presentations overlapped when each started before
 /// the other was answered, also within one millisecond.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Presentation {
     /// [`fingerprint`] of what was presented.
     pub fingerprint: String,
@@ -80,7 +80,7 @@ pub struct Presentation {
 }
 
 /// What became of a presented refresh token.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PresentationOutcome {
     /// Not answered yet.

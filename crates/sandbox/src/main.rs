@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::net::IpAddr;
 use std::process::ExitCode;
 
-use holdfast_sandbox::{Builder, Sandbox};
+use holdfast_sandbox::{Builder, Sandbox, Scene};
 
 const USAGE: &str = "usage: holdfast-sandbox [OPTION]...
 
@@ -14,6 +14,9 @@ const USAGE: &str = "usage: holdfast-sandbox [OPTION]...
   --redirect-uri URL              one more https address to send people back to; may be repeated
   --min-expires-in SECS           shortest access token that may be asked for [300]
   --min-refresh-expires-in SECS   shortest refresh token that may be asked for [604800]
+  --scene tests|demo              what helpdesks hold [tests]
+  --home URL                      where its pages lead back to
+  --state FILE                    keep everything there, and go on from it
   --reuse-grace SECS              a spent refresh token gets the same pair again for so long [0]
   --rate-limit N                  API calls per helpdesk and minute, 0 for no limit [700]";
 
@@ -61,6 +64,13 @@ fn parse(mut args: impl Iterator<Item = String>) -> Result<Builder, String> {
             "--port" => builder.port(number(&name, &value)?),
             "--ip" => builder.ip(number::<IpAddr>(&name, &value)?),
             "--public-url" => builder.public_url(value),
+            "--scene" => match value.as_str() {
+                "tests" => builder.scene(Scene::Tests),
+                "demo" => builder.scene(Scene::Demo),
+                other => return Err(format!("--scene: {other} is neither tests nor demo")),
+            },
+            "--home" => builder.home(value),
+            "--state" => builder.file(value),
             "--redirect-uri" => builder.redirect_uri(value),
             "--min-expires-in" => {
                 let secs = number(&name, &value)?;

@@ -9,6 +9,17 @@ pub const CLIENT_SECRET: &str = "sandbox-secret";
 /// The API token that every helpdesk accepts in Basic authentication.
 pub const API_TOKEN: &str = "sandbox-api-token";
 
+/// What new helpdesks hold.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Scene {
+    /// A lot, and the same in every run: more than three pages of search.
+    #[default]
+    Tests,
+    /// A morning at two companies that share no people: a few tickets, as of the moment when the sandbox starts, some of
+    /// them urgent.
+    Demo,
+}
+
 /// What can be switched, at start and later through the control API.
 ///
 /// The defaults are the strictest reading of Zendesk's documentation.

@@ -2,25 +2,31 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::to_bytes;
 use axum::extract::State;
+use axum::http::Method;
+use axum::http::request::Parts;
+use axum::http::uri::Authority;
 use axum::response::Response;
 use axum::serve::ListenerExt as _;
 use chrono::{DateTime, Utc};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
+use url::{Host, Url};
 
 use crate::control;
 use crate::counters::Counters;
-use crate::desk::{World, locked};
+use crate::desk::{Start, World, locked};
 use crate::handle::Helpdesk;
 use crate::http::{Answer, Request, pairs};
-use crate::options::Options;
+use crate::keep::{Keeper, State as Kept};
+use crate::options::{Options, Scene};
 use crate::zendesk;
 use crate::zendesk::consent::{ConsentRefused, consent};
 
@@ -35,8 +41,11 @@ pub struct Builder {
     ip: IpAddr,
     port: u16,
     public_url: Option<String>,
+    home: Option<String>,
+    scene: Scene,
     options: Options,
     redirect_uris: Vec<String>,
+    file: Option<PathBuf>,
 }
 
 impl Default for Builder {
@@ -45,8 +54,11 @@ impl Default for Builder {
             ip: Ipv4Addr::LOCALHOST.into(),
             port: 0,
             public_url: None,
+            home: None,
+            scene: Scene::default(),
             options: Options::default(),
             redirect_uris: Vec::new(),
+            file: None,
         }
     }
 }
@@ -73,6 +85,20 @@ impl Builder {
         self
     }
 
+    /// Where the pages lead back to: the address of the Holdfast that this is for.
+    #[must_use]
+    pub fn home(mut self, url: impl Into<String>) -> Self {
+        self.home = Some(url.into());
+        self
+    }
+
+    /// What new helpdesks hold.
+    #[must_use]
+    pub fn scene(mut self, scene: Scene) -> Self {
+        self.scene = scene;
+        self
+    }
+
     /// All switches at once.
     #[must_use]
     pub fn options(mut self, options: Options) -> Self {
@@ -94,12 +120,35 @@ impl Builder {
         self
     }
 
-    /// Binds and serves, on a task of the current runtime.
+    /// Keeps everything in this file, and goes on from what is there: what was issued is still honoured, what was spent
+    /// stays spent. Options of before are kept too.
+    #[must_use]
+    pub fn file(mut self, file: impl Into<PathBuf>) -> Self {
+        self.file = Some(file.into());
+        self
+    }
+
+    /// Binds and serves, on a task of the current runtime. A file that holds something else is an error, and is left as
+    /// it is.
     pub async fn start(self) -> io::Result<Sandbox> {
         let listener = TcpListener::bind((self.ip, self.port)).await?;
         let addr = listener.local_addr()?;
+        let loopback_only = self.public_url.is_none() && self.ip.is_loopback();
         let url = self.public_url.unwrap_or_else(|| format!("http://{addr}"));
-        let world = Arc::new(World::new(url, self.options, self.redirect_uris));
+        let world = Arc::new(World::new(Start {
+            loopback_only,
+            url,
+            home: self.home,
+            scene: self.scene,
+            options: self.options,
+            redirect_uris: self.redirect_uris,
+        }));
+        if let Some(file) = self.file {
+            if let Some(kept) = Kept::read(&file)? {
+                world.restore(kept);
+            }
+            world.keeper.get_or_init(|| Keeper::start(&world, file));
+        }
         let router = Router::new().fallback(handle).with_state(Arc::clone(&world));
         let (stop, stopped) = oneshot::channel::<()>();
         let listener = listener.tap_io(|stream| {
@@ -144,12 +193,12 @@ impl Sandbox {
 
     /// `http://127.0.0.1:PORT`, without a slash at the end.
     pub fn url(&self) -> &str {
-        &self.world.url
+        &self.world.start.url
     }
 
     /// What the operator setting `providers.zendesk.base_url_override` has to be.
     pub fn zendesk_override(&self) -> String {
-        format!("{}/zendesk/{{account}}", self.world.url)
+        format!("{}/zendesk/{{account}}", self.world.start.url)
     }
 
     /// A helpdesk that exists: `acme` and `globex` do from the start.
@@ -227,12 +276,19 @@ impl Sandbox {
         self.world.reset();
     }
 
-    /// Stops listening, and waits a little for requests under way.
+    /// Returns once everything up to now is in its file, where it has one. What a request changes is there before it is
+    /// answered; what these methods change waits for the next request, or for this.
+    pub async fn keep(&self) {
+        self.world.keep().await;
+    }
+
+    /// Stops listening, waits a little for requests under way, and keeps what there is.
     pub async fn stop(mut self) {
         drop(self.stop.take());
         if tokio::time::timeout(STOP_PATIENCE, &mut self.task).await.is_err() {
             self.task.abort();
         }
+        self.world.keep().await;
     }
 
     /// Serves until the process ends or the socket fails: for a binary.
@@ -243,6 +299,9 @@ impl Sandbox {
 
 async fn handle(State(world): State<Arc<World>>, request: axum::extract::Request) -> Response {
     let (parts, body) = request.into_parts();
+    if let Some(refusal) = from_elsewhere(&world, &parts) {
+        return refusal.into_response();
+    }
     let Ok(body) = to_bytes(body, BODY_LIMIT_BYTES).await else {
         return Answer::text(413, "Request Entity Too Large").into_response();
     };
@@ -256,12 +315,41 @@ async fn handle(State(world): State<Arc<World>>, request: axum::extract::Request
         path,
         body,
     };
+    let changes = !matches!(request.method, Method::GET | Method::HEAD);
     match prefix.as_str() {
         "zendesk" => zendesk::serve(world, request).await,
-        "control" => control::serve(&world, &request).into_response(),
+        "control" => {
+            let answer = control::serve(&world, &request);
+            if changes {
+                world.keep().await;
+            }
+            answer.into_response()
+        }
         "" => Answer::empty(302).header("location", "/control").into_response(),
         _ => Answer::text(404, "There is /zendesk/{subdomain} and /control here").into_response(),
     }
+}
+
+/// Pages of other sites press no buttons here; and on loopback only loopback names are answered to, so that no site whose
+/// name is made to point here (DNS rebinding) reads anything.
+fn from_elsewhere(world: &World, parts: &Parts) -> Option<Answer> {
+    let header = |name: &str| parts.headers.get(name).and_then(|value| value.to_str().ok());
+    if world.start.loopback_only {
+        let host = header("host").or(parts.uri.authority().map(Authority::as_str));
+        let host = host.and_then(|host| Url::parse(&format!("http://{host}")).ok());
+        let ours = host.is_some_and(|url| match url.host() {
+            Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+            Some(Host::Ipv4(ip)) => ip.is_loopback(),
+            Some(Host::Ipv6(ip)) => ip.is_loopback(),
+            None => false,
+        });
+        if !ours {
+            return Some(Answer::text(421, "This sandbox is on loopback; call it by 127.0.0.1 or localhost"));
+        }
+    }
+    let changes = !matches!(parts.method, Method::GET | Method::HEAD);
+    (changes && header("sec-fetch-site") == Some("cross-site"))
+        .then(|| Answer::text(403, "Another site has sent this; nothing was changed"))
 }
 
 fn percent_decoded(segment: &str) -> String {

@@ -71,15 +71,18 @@ pub struct ServeArgs {
 /// `holdfast demo`
 #[derive(Clone, Debug, clap::Args)]
 pub struct DemoArgs {
-    /// Port on 127.0.0.1; 0 takes a free one
-    #[arg(long, value_name = "N", default_value_t = 8080)]
-    pub port: u16,
+    /// Port on 127.0.0.1; 0 takes a free one [default: the one of before, else 8080, else a free one]
+    #[arg(long, value_name = "N")]
+    pub port: Option<u16>,
     /// Do not open the browser
     #[arg(long)]
     pub no_browser: bool,
     /// Folder for its data [default: ./holdfast-demo]
     #[arg(long, value_name = "PATH")]
     pub dir: Option<PathBuf>,
+    /// Start over: remove what the demo has in its folder
+    #[arg(long)]
+    pub fresh: bool,
 }
 
 /// `holdfast migrate`

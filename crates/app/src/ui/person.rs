@@ -17,7 +17,7 @@ use super::{
     cookies::{self, Kind},
     trouble::Trouble,
 };
-use crate::{app::App, keys};
+use crate::{app::App, demo::Bar, keys};
 
 /// A session that was not used for this long is over.
 const LONGEST_PAUSE: TimeDelta = TimeDelta::days(14);
@@ -33,6 +33,8 @@ pub(crate) struct Person {
     pub(crate) session: BrowserSession,
     /// What their forms carry.
     pub(crate) csrf: String,
+    /// Where this is a demo.
+    pub(crate) demo: Option<Arc<Bar>>,
 }
 
 impl Person {
@@ -74,7 +76,11 @@ impl Person {
         if now - session.seen_at >= NOTE_EVERY {
             app.store.touch_browser_session(&session.id, now).await?;
         }
-        Ok(Some(Self { user, session, csrf: csrf(&token) }))
+        let demo = match app.demo.get() {
+            Some(demo) => Some(Arc::new(demo.bar(app, &user.org).await?)),
+            None => None,
+        };
+        Ok(Some(Self { user, session, csrf: csrf(&token), demo }))
     }
 }
 

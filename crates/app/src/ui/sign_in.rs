@@ -24,7 +24,11 @@ use super::{
     trouble::Trouble,
     view::View,
 };
-use crate::{app::App, keys};
+use crate::{
+    app::App,
+    demo::{self, Welcome},
+    keys,
+};
 
 /// However much it is used.
 const SESSION_LIFE: TimeDelta = TimeDelta::days(30);
@@ -47,6 +51,7 @@ struct SignInPage<'a> {
     email: &'a str,
     next: &'a str,
     problem: Option<String>,
+    demo: Option<&'a Welcome>,
 }
 
 #[derive(Deserialize)]
@@ -70,7 +75,8 @@ pub(super) async fn show(
     if person.is_some() {
         return Ok(Redirect::to(local(&next)).into_response());
     }
-    let page = SignInPage { email: "", next: &next, problem: None };
+    let demo = demo::welcome(&app, &visitor.jar).await;
+    let page = SignInPage { email: "", next: &next, problem: None, demo: demo.as_ref() };
     let view = View::plain(&visitor.csrf, "pages/sign_in.html", "Sign in", &page);
     Ok((visitor.jar.clone(), view.show(&app)).into_response())
 }
@@ -83,8 +89,9 @@ pub(super) async fn sign_in(
     headers: HeaderMap,
     Posted(form): Posted<SignIn>,
 ) -> Result<Response, Trouble> {
+    let demo = demo::welcome(&app, &visitor.jar).await;
     let refuse = |status, problem: String| {
-        let page = SignInPage { email: &form.email, next: &form.next, problem: Some(problem) };
+        let page = SignInPage { email: &form.email, next: &form.next, problem: Some(problem), demo: demo.as_ref() };
         let view = View::plain(&visitor.csrf, "pages/sign_in.html", "Sign in", &page);
         (visitor.jar.clone(), view.status(status).show(&app)).into_response()
     };

@@ -19,7 +19,7 @@ use super::{
     person::Person,
     trouble::{Trouble, TroublePage, sign_in_address},
 };
-use crate::app::App;
+use crate::{app::App, demo::Bar};
 
 #[derive(Embed)]
 #[folder = "../../templates"]
@@ -124,7 +124,7 @@ impl<'a, C: Serialize> View<'a, C> {
                 admin: person.may(holdfast_core::Role::Admin),
                 owner: person.may(holdfast_core::Role::Owner),
             }),
-            demo: None,
+            demo: self.person.and_then(|person| person.demo.as_deref()),
         };
         let context = Whole { frame, page: self.page };
         match app.views.render(self.template, &context) {
@@ -154,8 +154,8 @@ struct Frame<'a> {
     style: &'a str,
     script: &'a str,
     person: Option<Shown<'a>>,
-    /// The demo's bar.
-    demo: Option<String>,
+    /// Where this is a demo.
+    demo: Option<&'a Bar>,
 }
 
 #[derive(Serialize)]

@@ -17,11 +17,15 @@
 //! | `POST …/expire` | | `{expired}` |
 //! | `GET`, `PATCH`, `DELETE …/faults` | some of [`Faults`] | all of them; 204 |
 //! | `POST …/tickets` | `{count}` | 204 |
+//! | `GET …/tickets/{id}` | | a page |
+//! | `POST …/do` | a form: `action`, `grant?` | 303 to the page |
 //!
 //! `POST` does what `PATCH` does. Errors are `{"error": "…"}` with 400 or 404. `*` for a name means all helpdesks
 //! where something is changed, and the first one where something is read or granted.
 
+mod actions;
 mod page;
+mod tickets;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,6 +42,7 @@ use crate::handle::{GrantRequest, Helpdesk};
 use crate::http::{Answer, Request};
 use crate::options::CLIENT_ID;
 use crate::zendesk::consent::consent;
+use crate::zendesk::data::ADMIN;
 
 pub(crate) fn serve(world: &Arc<World>, request: &Request) -> Answer {
     route(world, request).unwrap_or_else(|refusal| refusal)
@@ -86,7 +91,7 @@ struct MoreTickets {
 fn route(world: &Arc<World>, request: &Request) -> Result<Answer, Answer> {
     let path: Vec<&str> = request.path.iter().map(String::as_str).collect();
     match (request.method.as_str(), path.as_slice()) {
-        ("GET", []) if page::is_wanted(request) => Ok(page::overview(world)),
+        ("GET", []) if page::is_wanted(request) => Ok(page::overview(world, request)),
         ("GET", [] | ["state"]) => Ok(ok(state(world))),
         ("GET", ["style.css"]) => Ok(page::style()),
         ("POST", ["reset"]) => {
@@ -113,7 +118,7 @@ fn route(world: &Arc<World>, request: &Request) -> Result<Answer, Answer> {
         }
         ("POST", ["consent"]) => {
             let order: ConsentOrder = body(request)?;
-            let user = (!order.deny).then(|| order.user.as_deref().unwrap_or("ada"));
+            let user = (!order.deny).then(|| order.user.as_deref().unwrap_or(ADMIN));
             match consent(world, &order.authorize_url, user) {
                 Ok(location) => Ok(ok(json!({"location": location}))),
                 Err(why) => Err(Answer::json(400, json!({"error": why.error, "error_description": why.description}))),
@@ -204,6 +209,10 @@ fn helpdesk(world: &Arc<World>, request: &Request, method: &str, name: &str, res
             }
             Ok(ok(first.faults()))
         }
+        ("GET", ["tickets", id]) => {
+            let desk = world.find(first.name()).and_then(|desk| tickets::show(world, &desk, id));
+            desk.ok_or_else(|| problem(404, "there is no such ticket"))
+        }
         ("POST", ["tickets"]) => {
             let MoreTickets { count } = body(request)?;
             for desk in &desks {
@@ -211,7 +220,7 @@ fn helpdesk(world: &Arc<World>, request: &Request, method: &str, name: &str, res
             }
             Ok(Answer::empty(204))
         }
-        ("POST", ["do"]) => Ok(page::act(&desks, request)),
+        ("POST", ["do"]) => Ok(actions::act(&desks, request)),
         _ => Err(problem(404, "there is no such control")),
     }
 }
@@ -235,7 +244,7 @@ fn state(world: &World) -> Value {
 fn summary(world: &World, desk: &Desk) -> Value {
     json!({
         "name": desk.name,
-        "url": format!("{}/zendesk/{}", world.url, desk.name),
+        "url": format!("{}/zendesk/{}", world.start.url, desk.name),
         "account_id": desk.account_id,
         "live_grants": locked(&desk.tokens).live_grants(),
         "counters": desk.counts.read(),

@@ -3,97 +3,153 @@
 use crate::clock::iso;
 use crate::counters::Counters;
 use crate::desk::{Desk, World, locked};
-use crate::faults::{Canned, Faults};
-use crate::handle::Helpdesk;
-use crate::http::{Answer, Request, each, escape, find, pairs};
-use crate::zendesk::{csp, page};
+use crate::faults::Faults;
+use crate::http::{Answer, Request, each, escape};
+use crate::ledger::IssuedSet;
+use crate::zendesk::{Page, csp};
+
+use super::actions::{ACTIONS, Action, find_action};
+use super::tickets;
 
 const STYLE: &str = include_str!("style.css");
+/// Token sets in the table of a helpdesk.
+const SETS: usize = 6;
 
-/// Action, label, whether it is trouble.
-const BUTTONS: &[(&str, &str)] = &[
-    ("revoke", "Revoke all grants"),
-    ("expire", "Expire access tokens now"),
-    ("lose", "Lose the next answer"),
-    ("drop", "Send nothing once"),
-    ("slow", "Slow down: 5 s"),
-    ("fail", "Fail for 60 s"),
-    ("calm", "Back to normal"),
-];
-
-pub(crate) fn is_wanted(request: &Request) -> bool {
+pub(super) fn is_wanted(request: &Request) -> bool {
     request.header("accept").is_some_and(|accept| accept.contains("text/html"))
 }
 
-pub(crate) fn style() -> Answer {
+pub(super) fn style() -> Answer {
     let mut answer = Answer::text(200, STYLE);
     answer.headers.push(("content-type", "text/css; charset=utf-8".to_owned()));
     answer
 }
 
-pub(crate) fn overview(world: &World) -> Answer {
-    let desks = each(world.all(), |desk| section(&desk));
-    let body = format!(
-        r#"<main class="wide">
-<p class="mark">Holdfast sandbox</p>
-<h1>The providers, imitated</h1>
-<p>Its clock says {now}{offset}. <a href="/control">Look again</a></p>
-{desks}
-</main>"#,
-        now = escape(&iso(world.clock.now_ms())),
+/// All helpdesks.
+pub(super) fn overview(world: &World, request: &Request) -> Answer {
+    let now_ms = world.clock.now_ms();
+    let main = format!(
+        r#"<h1>The providers, imitated</h1>
+<p class="soft">What an admin at Zendesk would see and do, and what no provider has: buttons for its bad days. Its clock
+says {now} UTC{offset}. <a href="/control">Look again</a></p>
+{notice}
+{desks}"#,
+        now = time(now_ms, &iso(now_ms)[11..19]),
         offset = match world.clock.offset_secs() {
             0 => String::new(),
             secs => format!(", {secs} s ahead"),
         },
+        notice = notice(world, request),
+        desks = each(world.all(), |desk| section(&desk, now_ms)),
     );
-    Answer::html(200, page("Holdfast sandbox", &body)).header("content-security-policy", csp("'self'"))
+    shown(world, "Providers", &main)
 }
 
-/// Does what a button says and goes back to the page.
-pub(crate) fn act(desks: &[Helpdesk], request: &Request) -> Answer {
-    let fields = pairs(&request.body);
-    for desk in desks {
-        match find(&fields, "action") {
-            Some("revoke") => {
-                desk.revoke(None);
-            }
-            Some("expire") => {
-                desk.expire_access_tokens();
-            }
-            Some("lose") => desk.trouble(|faults| faults.lose_next_answer += 1),
-            Some("drop") => desk.trouble(|faults| faults.drop_before += 1),
-            Some("slow") => desk.trouble(|faults| {
-                faults.delay_ms = 5_000;
-                faults.api_delay_ms = 5_000;
-            }),
-            Some("fail") => desk.trouble(|faults| {
-                let down = Canned::new(503, "<h1>Down for maintenance</h1>").content_type("text/html").for_secs(60);
-                faults.token_answer = Some(down.clone());
-                faults.api_answer = Some(down);
-            }),
-            Some("calm") => desk.calm(),
-            _ => return Answer::text(400, "There is no such action"),
+/// A page of the control, in its frame.
+pub(super) fn shown(world: &World, title: &str, main: &str) -> Answer {
+    let page = Page { title, mark: "the provider's side of the demo", home: world.home(), narrow: false, main };
+    Answer::html(200, page.html()).header("content-security-policy", csp("'self'"))
+}
+
+/// What the button did that led here.
+fn notice(world: &World, request: &Request) -> String {
+    let done = request.param("done").and_then(find_action);
+    let desk = request.param("at").and_then(|name| world.find(name));
+    match (done, desk) {
+        (Some(action), Some(desk)) => {
+            let home = world
+                .home()
+                .map(|url| format!(r#" <a href="{}">See what Holdfast makes of it</a>"#, escape(url)))
+                .unwrap_or_default();
+            let (title, done) = (escape(&desk.title()), escape(action.done));
+            format!(r#"<p class="notice" role="status"><strong>{title}</strong>: {done}{home}</p>"#)
         }
+        _ => String::new(),
     }
-    Answer::empty(303).header("location", "/control")
 }
 
-fn section(desk: &Desk) -> String {
-    let name = escape(&desk.name);
-    let grants = locked(&desk.tokens).live_grants();
-    let counters = numbers(grants, &desk.counts.read());
-    let trouble = in_words(&locked(&desk.faults));
-    let buttons = each(BUTTONS, |(action, label)| {
-        format!(r#"<button name="action" value="{action}">{}</button>"#, escape(label))
+fn section(desk: &Desk, now_ms: i64) -> String {
+    let tokens = locked(&desk.tokens);
+    let data = locked(&desk.data);
+    let grants = each(tokens.live(), |set| {
+        let who = data.user(set.user_id).map_or("somebody", |user| user.name.as_str());
+        let since = tokens.granted_at_ms(set.grant).unwrap_or(set.issued_at_ms);
+        format!(
+            r#"<li><span class="grow">{who} allowed Holdfast <code>{scope}</code> {since}</span>
+<form method="post" action="/control/zendesk/{name}/do"><input type="hidden" name="action" value="revoke"><button name="grant" value="{grant}">Revoke</button></form></li>"#,
+            who = escape(who),
+            scope = escape(&set.scope),
+            since = ago(since, now_ms),
+            name = escape(&desk.name),
+            grant = set.grant,
+        )
     });
+    let access = if grants.is_empty() {
+        "<p class=\"soft\">Nobody has given Holdfast access to this helpdesk.</p>".to_owned()
+    } else {
+        format!("<ul class=\"rows\">{grants}</ul>")
+    };
+    let sets = each(tokens.newest(SETS), |set| row(set, now_ms));
+    let table = if sets.is_empty() {
+        String::new()
+    } else {
+        format!(
+            r#"<table><caption>The newest tokens, by the first digits of their fingerprints</caption>
+<thead><tr><th scope="col">Issued</th><th scope="col">Access token</th><th scope="col">Refresh token</th><th scope="col">State</th></tr></thead>
+<tbody>{sets}</tbody></table>"#
+        )
+    };
+    let recent = tickets::recent(&desk.name, &data, now_ms);
+    let counters = numbers(tokens.live_grants(), &desk.counts.read());
+    drop((tokens, data));
+    let name = escape(&desk.name);
     format!(
-        r#"<section class="card">
-<h2>{title} <small>{name}.zendesk.com</small></h2>
-{trouble}
-<dl>{counters}</dl>
-<form method="post" action="/control/zendesk/{name}/do"><div class="buttons">{buttons}</div></form>
+        r#"<section class="card" id="{name}" aria-labelledby="{name}-title">
+<div class="head"><h2 id="{name}-title">{title} <small>{name}.zendesk.com</small></h2>{mood}</div>
+<h3>Access</h3>
+{access}
+{table}
+<h3>What may happen here</h3>
+<ul class="acts">{acts}</ul>
+<h3>Tickets that changed last</h3>
+{recent}
+<details><summary>In numbers</summary><dl>{counters}</dl></details>
 </section>"#,
         title = escape(&desk.title()),
+        mood = mood(&locked(&desk.faults), now_ms),
+        acts = each(ACTIONS, |action| act(&name, action)),
+    )
+}
+
+fn act(desk: &str, action: &Action) -> String {
+    let Action { name, label, then, harms, .. } = action;
+    let class = if *harms { r#" class="danger""# } else { "" };
+    format!(
+        r#"<li><form method="post" action="/control/zendesk/{desk}/do"><button{class} name="action" value="{name}" aria-describedby="{desk}-{name}">{label}</button></form><p id="{desk}-{name}">{then}</p></li>"#,
+        label = escape(label),
+        then = escape(then),
+    )
+}
+
+fn row(set: &IssuedSet, now_ms: i64) -> String {
+    let over = set.access_expires_at_ms.filter(|end| now_ms >= *end);
+    let (tone, word) = match (set.spent_at_ms, set.revoked_at_ms, set.access_expires_at_ms) {
+        (_, Some(_), _) => ("bad", "revoked".to_owned()),
+        (Some(_), ..) => ("", "replaced".to_owned()),
+        (None, None, Some(end)) if over.is_none() => ("good", format!("works for {}", span(end - now_ms))),
+        (None, None, Some(_)) => ("warn", "over, can be refreshed".to_owned()),
+        (None, None, None) => ("good", "works".to_owned()),
+    };
+    let lost = if set.answer_lost { " <span class=\"badge bad\">answer lost</span>" } else { "" };
+    let masked = |fingerprint: Option<&str>| {
+        let digits = fingerprint.map(|fingerprint| fingerprint.chars().take(8).collect::<String>());
+        digits.map_or_else(|| "none".to_owned(), |digits| format!("<code>{digits}…</code>"))
+    };
+    format!(
+        r#"<tr><td data-label="Issued">{issued}</td><td data-label="Access token">{access}</td><td data-label="Refresh token">{refresh}</td><td data-label="State"><span class="badge {tone}">{word}</span>{lost}</td></tr>"#,
+        issued = ago(set.issued_at_ms, now_ms),
+        access = masked(Some(&set.access_fingerprint)),
+        refresh = masked(set.refresh_fingerprint.as_deref()),
     )
 }
 
@@ -112,7 +168,7 @@ fn numbers(grants: usize, counters: &Counters) -> String {
     each(all, |(label, number)| format!("<div><dt>{label}</dt><dd>{number}</dd></div>"))
 }
 
-fn in_words(faults: &Faults) -> String {
+fn mood(faults: &Faults, now_ms: i64) -> String {
     let mut words: Vec<String> = Vec::new();
     if faults.lose_next_answer > 0 {
         words.push(format!("will lose {} token answers", faults.lose_next_answer));
@@ -131,13 +187,36 @@ fn in_words(faults: &Faults) -> String {
         words.push(format!("slow by up to {delay_ms} ms"));
     }
     for (what, canned) in [("token endpoint", &faults.token_answer), ("API", &faults.api_answer)] {
-        if let Some(canned) = canned {
+        if let Some(canned) = canned.as_ref().filter(|canned| !canned.is_over(now_ms)) {
             words.push(format!("{what} answers {}", canned.status));
         }
     }
     if words.is_empty() {
-        r#"<p class="calm">All is well.</p>"#.to_owned()
+        r#"<span class="badge good">All is well</span>"#.to_owned()
     } else {
-        format!(r#"<p class="trouble">Trouble: {}.</p>"#, escape(&words.join(", ")))
+        format!(r#"<span class="badge bad">Trouble: {}</span>"#, escape(&words.join(", ")))
+    }
+}
+
+/// `12 s ago`, with the exact moment beside it.
+pub(super) fn ago(at_ms: i64, now_ms: i64) -> String {
+    let text = match now_ms - at_ms {
+        ..5_000 => "just now".to_owned(),
+        past_ms => format!("{} ago", span(past_ms)),
+    };
+    time(at_ms, &text)
+}
+
+fn time(at_ms: i64, text: &str) -> String {
+    let exact = iso(at_ms);
+    format!(r#"<time datetime="{exact}" title="{exact}">{text}</time>"#)
+}
+
+fn span(ms: i64) -> String {
+    match ms / 1000 {
+        secs @ ..100 => format!("{secs} s"),
+        secs @ 100..6_000 => format!("{} min", secs / 60),
+        secs @ 6_000..172_800 => format!("{} h", secs / 3_600),
+        secs => format!("{} days", secs / 86_400),
     }
 }

@@ -100,13 +100,14 @@ impl Asked {
 pub(crate) fn show(world: &World, desk: &Desk, request: &Request) -> Answer {
     let asked = match Asked::check(world, &request.query) {
         Ok(asked) => asked,
-        Err(why) => return page_of(&why),
+        Err(why) => return page_of(world, &why),
     };
     let users = locked(&desk.data).staff();
     let hidden = each(&request.query, |(name, value)| {
         format!(r#"<input type="hidden" name="{}" value="{}">"#, escape(name), escape(value))
     });
     let page = pages::consent(
+        world.home(),
         &desk.title(),
         &format!("{}.zendesk.com", desk.name),
         &Scopes(&asked.scope).in_words(),
@@ -130,7 +131,7 @@ pub(crate) fn decide(world: &World, desk: &Desk, request: &Request) -> Answer {
     let params: Vec<_> = fields.into_iter().filter(|(name, _)| name != "decision" && name != "user").collect();
     match answer(world, desk, &params, allow.then_some(user.as_str())) {
         Ok(location) => Answer::empty(302).header("location", location),
-        Err(why) => page_of(&why),
+        Err(why) => page_of(world, &why),
     }
 }
 
@@ -174,8 +175,9 @@ fn answer(
     Ok(asked.back(&[("code", &code)]))
 }
 
-fn page_of(why: &ConsentRefused) -> Answer {
-    Answer::html(400, pages::message("Invalid authorization request", &format!("{} ({})", why.description, why.error)))
+fn page_of(world: &World, why: &ConsentRefused) -> Answer {
+    let text = format!("{} ({})", why.description, why.error);
+    Answer::html(400, pages::message(world.home(), "Invalid authorization request", &text))
         .header("content-security-policy", pages::csp("'none'"))
 }
 

@@ -1,14 +1,17 @@
 //! People and tickets of one helpdesk, and how Zendesk spells them.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::clock::iso;
-use crate::http::Answer;
-use crate::zendesk::seed;
+use crate::options::Scene;
+use crate::zendesk::{scene, seed};
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum Role {
     Admin,
     Agent,
@@ -40,7 +43,7 @@ impl Role {
     }
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct User {
     pub(crate) id: i64,
     pub(crate) name: String,
@@ -51,7 +54,7 @@ pub(crate) struct User {
     pub(crate) created_ms: i64,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Comment {
     pub(crate) id: i64,
     pub(crate) audit_id: i64,
@@ -59,11 +62,11 @@ pub(crate) struct Comment {
     pub(crate) body: String,
     pub(crate) html_body: String,
     pub(crate) public: bool,
-    pub(crate) channel: &'static str,
+    pub(crate) channel: Cow<'static, str>,
     pub(crate) created_ms: i64,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Ticket {
     pub(crate) id: i64,
     pub(crate) external_id: Option<String>,
@@ -77,21 +80,26 @@ pub(crate) struct Ticket {
     pub(crate) group_id: Option<i64>,
     pub(crate) tags: Vec<String>,
     pub(crate) custom_fields: Vec<Value>,
-    pub(crate) channel: &'static str,
+    pub(crate) channel: Cow<'static, str>,
     pub(crate) created_ms: i64,
     pub(crate) updated_ms: i64,
     pub(crate) comments: Vec<Comment>,
 }
 
-/// An answer that is kept for its idempotency key.
-#[derive(Debug)]
+/// Stands for the first administrator, where somebody has to be named.
+pub(crate) const ADMIN: &str = "admin";
+
+/// An answer that is kept for its idempotency key: a ticket was created.
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Kept {
-    pub(crate) body: Vec<u8>,
+    /// What was asked.
+    pub(crate) body: String,
     pub(crate) at_ms: i64,
-    pub(crate) answer: Answer,
+    pub(crate) answer: Value,
+    pub(crate) location: String,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Data {
     pub(crate) users: Vec<User>,
     pub(crate) tickets: BTreeMap<i64, Ticket>,
@@ -102,8 +110,11 @@ pub(crate) struct Data {
 }
 
 impl Data {
-    pub(crate) fn seeded(account_id: i64) -> Self {
-        seed::fill(account_id)
+    pub(crate) fn seeded(scene: Scene, name: &str, account_id: i64, now_ms: i64) -> Self {
+        match scene {
+            Scene::Tests => seed::fill(account_id),
+            Scene::Demo => scene::fill(name, account_id, now_ms),
+        }
     }
 
     /// Ids of comments, audits and events: above 2^53, so that a reader through floating point is found out.
@@ -116,7 +127,7 @@ impl Data {
         self.users.iter().find(|user| user.id == id)
     }
 
-    /// By id, by address, or by the start of a name in any case.
+    /// By id, by address, or by the start of a name in any case. [`ADMIN`] is the first administrator, whatever the name.
     pub(crate) fn find_user(&self, text: &str) -> Option<i64> {
         let wanted = text.to_lowercase();
         if wanted.is_empty() {
@@ -125,7 +136,10 @@ impl Data {
         self.users
             .iter()
             .find(|user| {
-                wanted == user.id.to_string() || wanted == user.email || user.name.to_lowercase().starts_with(&wanted)
+                (wanted == ADMIN && user.role == Role::Admin)
+                    || wanted == user.id.to_string()
+                    || wanted == user.email
+                    || user.name.to_lowercase().starts_with(&wanted)
             })
             .map(|user| user.id)
     }
@@ -199,7 +213,7 @@ impl Ticket {
             "is_public": self.comments.iter().any(|comment| comment.public),
             "tags": self.tags,
             "custom_fields": self.custom_fields,
-            "via": via(self.channel),
+            "via": via(&self.channel),
             "brand_id": null,
             "ticket_form_id": null,
             "satisfaction_rating": {"score": "unoffered"},
@@ -229,7 +243,7 @@ impl Comment {
             "public": self.public,
             "attachments": [],
             "audit_id": self.audit_id,
-            "via": via(self.channel),
+            "via": via(&self.channel),
             "metadata": {"system": {}, "custom": {}},
             "created_at": iso(self.created_ms),
         })

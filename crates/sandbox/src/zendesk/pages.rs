@@ -7,36 +7,57 @@ pub(crate) fn csp(form_targets: &str) -> String {
     format!("default-src 'none'; style-src 'self'; form-action {form_targets}; base-uri 'none'; frame-ancestors 'none'")
 }
 
-pub(crate) fn page(title: &str, body: &str) -> String {
-    format!(
-        r#"<!doctype html>
+/// A page: `mark` says whose it is, `home` where its visitor came from. `main` is HTML.
+pub(crate) struct Page<'a> {
+    pub(crate) title: &'a str,
+    pub(crate) mark: &'a str,
+    pub(crate) home: Option<&'a str>,
+    pub(crate) narrow: bool,
+    pub(crate) main: &'a str,
+}
+
+impl Page<'_> {
+    pub(crate) fn html(&self) -> String {
+        let home = self.home.map(|url| format!(r#"<a class="button" href="{}">Back to Holdfast</a>"#, escape(url)));
+        format!(
+            r##"<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{}</title>
+<meta name="color-scheme" content="light dark">
+<title>{title} · Sandbox</title>
 <link rel="stylesheet" href="/control/style.css">
 </head>
 <body>
-{body}
+<a class="skip" href="#main">To the content</a>
+<header class="bar"><p><strong>Sandbox</strong> <small>{mark}</small></p>{home}</header>
+<main id="main" tabindex="-1"{class}>
+{main}
+</main>
 </body>
 </html>
-"#,
-        escape(title)
-    )
+"##,
+            title = escape(self.title),
+            mark = escape(self.mark),
+            home = home.unwrap_or_default(),
+            class = if self.narrow { r#" class="narrow""# } else { "" },
+            main = self.main,
+        )
+    }
 }
 
-pub(crate) fn message(title: &str, text: &str) -> String {
-    let body = format!(
-        r#"<main class="card"><p class="mark">Zendesk, imitated</p><h1>{}</h1><p>{}</p></main>"#,
-        escape(title),
-        escape(text)
-    );
-    page(title, &body)
+/// What stands for Zendesk.
+pub(crate) const ZENDESK: &str = "Zendesk, imitated";
+
+pub(crate) fn message(home: Option<&str>, title: &str, text: &str) -> String {
+    let main = format!(r#"<section class="card"><h1>{}</h1><p>{}</p></section>"#, escape(title), escape(text));
+    Page { title, mark: ZENDESK, home, narrow: true, main: &main }.html()
 }
 
 /// `users` are id, name and role in words; the first one is chosen.
 pub(crate) fn consent(
+    home: Option<&str>,
     helpdesk: &str,
     host: &str,
     scopes: &[String],
@@ -53,9 +74,8 @@ pub(crate) fn consent(
             escape(role)
         )
     });
-    let body = format!(
-        r#"<main class="card">
-<p class="mark">Zendesk, imitated · {host}</p>
+    let main = format!(
+        r#"<section class="card">
 <h1>Allow Holdfast to access {helpdesk}?</h1>
 <p>Holdfast asks to use this help desk on your behalf. It will be able to:</p>
 <ul class="scopes">{scopes}</ul>
@@ -67,10 +87,10 @@ pub(crate) fn consent(
 <button name="decision" value="deny">Deny</button>
 </div>
 </form>
-</main>"#,
-        host = escape(host),
+</section>"#,
         helpdesk = escape(helpdesk),
         action = escape(action),
     );
-    page(&format!("Allow access to {helpdesk}"), &body)
+    let title = format!("Allow access to {helpdesk}");
+    Page { title: &title, mark: &format!("{ZENDESK} · {host}"), home, narrow: true, main: &main }.html()
 }

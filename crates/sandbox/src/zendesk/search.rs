@@ -259,9 +259,10 @@ fn split(query: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::Scene;
 
     fn count(query: &str) -> usize {
-        let data = Data::seeded(20_000_001);
+        let data = Data::seeded(Scene::Tests, "acme", 20_000_001, 0);
         let search = Search::parse(query).unwrap();
         let me = data.users[0].id;
         data.tickets.values().filter(|ticket| search.matches_ticket(&data, me, ticket)).count()

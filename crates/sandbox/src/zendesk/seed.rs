@@ -13,7 +13,7 @@ const LONG_TICKET_COMMENTS: usize = 137;
 /// The first users are those who may sign in.
 pub(crate) const SIGN_INS: usize = 4;
 /// The first id that a double cannot hold.
-const ABOVE_DOUBLE: i64 = 9_007_199_254_740_993;
+pub(super) const ABOVE_DOUBLE: i64 = 9_007_199_254_740_993;
 /// 2026-11-20T08:00:00Z: the newest seeded ticket.
 const NEWEST_MS: i64 = 1_795_161_600_000;
 const HOUR_MS: i64 = 3_600_000;
@@ -237,7 +237,7 @@ fn ticket(data: &mut Data, number: i64) -> Ticket {
             html_body: format!("<div class=\"zd-comment\"><p>{}</p></div>", escape(&body)),
             body,
             public: !note,
-            channel,
+            channel: channel.into(),
             created_ms: created_ms + i64::try_from(index).unwrap_or(0) * 25 * 60_000,
         });
     }
@@ -256,7 +256,7 @@ fn ticket(data: &mut Data, number: i64) -> Ticket {
         group_id: (number % 4 != 0).then_some(data.group_id),
         tags: tags.iter().map(|tag| (*tag).to_owned()).collect(),
         custom_fields: Vec::new(),
-        channel,
+        channel: channel.into(),
         created_ms,
         updated_ms: comments.last().map_or(created_ms, |last| last.created_ms),
         comments,

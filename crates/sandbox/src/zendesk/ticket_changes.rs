@@ -46,22 +46,33 @@ pub(crate) fn create(call: &Call<'_>) -> Result<Answer, Answer> {
     if let Some(key) = key {
         let kept = data.kept.get(key);
         if let Some(kept) = kept.filter(|kept| call.now_ms < kept.at_ms + KEY_LIFE_MS) {
-            if kept.body != call.request.body {
+            if kept.body.as_bytes() != call.request.body {
                 return Err(idempotent_error(
                     "Request parameters are different from the previous request with this idempotency key",
                 ));
             }
-            return Ok(kept.answer.clone().header("x-idempotency-lookup", "hit"));
+            return Ok(created(kept.answer.clone(), kept.location.clone()).header("x-idempotency-lookup", "hit"));
         }
     }
-    let answer = create_in(call, &mut data, fields)?;
-    let Some(key) = key else { return Ok(answer) };
-    data.kept
-        .insert(key.to_owned(), Kept { body: call.request.body.to_vec(), at_ms: call.now_ms, answer: answer.clone() });
-    Ok(answer.header("x-idempotency-lookup", "miss"))
+    let (answer, location) = create_in(call, &mut data, fields)?;
+    let Some(key) = key else { return Ok(created(answer, location)) };
+    let kept = Kept {
+        // It was read as JSON, so it is text.
+        body: String::from_utf8_lossy(&call.request.body).into_owned(),
+        at_ms: call.now_ms,
+        answer: answer.clone(),
+        location: location.clone(),
+    };
+    data.kept.insert(key.to_owned(), kept);
+    Ok(created(answer, location).header("x-idempotency-lookup", "miss"))
 }
 
-fn create_in(call: &Call<'_>, data: &mut Data, fields: &Map<String, Value>) -> Result<Answer, Answer> {
+fn created(answer: Value, location: String) -> Answer {
+    Answer::json(201, answer).header("location", location)
+}
+
+/// The new ticket, and where it is.
+fn create_in(call: &Call<'_>, data: &mut Data, fields: &Map<String, Value>) -> Result<(Value, String), Answer> {
     let requester_id = requester(call, data, fields)?;
     let mut ticket = Ticket {
         id: data.last_ticket + 1,
@@ -76,7 +87,7 @@ fn create_in(call: &Call<'_>, data: &mut Data, fields: &Map<String, Value>) -> R
         group_id: Some(data.group_id),
         tags: Vec::new(),
         custom_fields: Vec::new(),
-        channel: "api",
+        channel: "api".into(),
         created_ms: call.now_ms,
         updated_ms: call.now_ms,
         comments: Vec::new(),
@@ -94,7 +105,7 @@ fn create_in(call: &Call<'_>, data: &mut Data, fields: &Map<String, Value>) -> R
     let url = format!("{}/api/v2/tickets/{}.json", call.desk.url, ticket.id);
     let body = json!({"ticket": ticket.to_json(&call.desk.url), "audit": audit});
     data.tickets.insert(ticket.id, ticket);
-    Ok(Answer::json(201, body).header("location", url))
+    Ok((body, url))
 }
 
 /// `POST` sets, `PUT` adds, `DELETE` removes.
@@ -264,7 +275,7 @@ fn new_comment(call: &Call<'_>, data: &mut Data, fields: &Map<String, Value>) ->
         body,
         html_body,
         public,
-        channel: "api",
+        channel: "api".into(),
         created_ms: call.now_ms,
     }))
 }

@@ -95,6 +95,8 @@ impl Endpoint {
         }
 
         let done = self.process(fields);
+        // Before anybody can see what was issued or spent.
+        self.world.keep().await;
         pause(plan.delay_after_ms).await;
         self.desk.gate.may_answer().await;
         match done {

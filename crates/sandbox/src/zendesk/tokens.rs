@@ -2,10 +2,11 @@
 //!
 //! Every moment is passed in; nothing here waits or answers.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
+use serde::{Deserialize, Serialize};
 
 use crate::clock::random_bytes;
 use crate::ledger::{IssuedSet, Ledger, Presentation, PresentationOutcome, fingerprint};
@@ -31,7 +32,7 @@ pub(crate) struct Pair {
 }
 
 /// What an authorisation code stands for.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct CodeFacts {
     pub(crate) user_id: i64,
     pub(crate) scope: String,
@@ -39,7 +40,7 @@ pub(crate) struct CodeFacts {
     pub(crate) challenge: Option<String>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 struct Code {
     facts: CodeFacts,
     expires_at_ms: i64,
@@ -69,6 +70,19 @@ pub(crate) struct Bearer {
     pub(crate) index: usize,
     pub(crate) user_id: i64,
     pub(crate) scope: String,
+}
+
+/// So many dead sets, and so many presentations, are kept when the sandbox ends: enough to look back, and to know a spent
+/// token that comes back late.
+const KEPT: usize = 500;
+
+/// What is kept of [`Tokens`] when the sandbox ends.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct KeptTokens {
+    sets: Vec<IssuedSet>,
+    codes: HashMap<String, Code>,
+    presentations: Vec<Presentation>,
+    last_grant: u64,
 }
 
 #[derive(Debug, Default)]
@@ -232,10 +246,26 @@ impl Tokens {
         self.sets[index].answer_lost = true;
     }
 
+    /// The live set of each grant that has one, oldest grant first.
+    pub(crate) fn live(&self) -> Vec<&IssuedSet> {
+        let grants: BTreeMap<u64, &IssuedSet> =
+            self.sets.iter().filter(|set| set.is_live()).map(|set| (set.grant, set)).collect();
+        grants.into_values().collect()
+    }
+
     pub(crate) fn live_grants(&self) -> usize {
-        let live = self.sets.iter().filter(|set| set.is_live());
-        let grants: std::collections::HashSet<u64> = live.map(|set| set.grant).collect();
-        grants.len()
+        self.live().len()
+    }
+
+    /// The newest sets, newest first.
+    pub(crate) fn newest(&self, count: usize) -> impl Iterator<Item = &IssuedSet> {
+        self.sets.iter().rev().take(count)
+    }
+
+    /// When the first set of this grant was issued.
+    pub(crate) fn granted_at_ms(&self, grant: u64) -> Option<i64> {
+        let first = self.by_grant.get(&grant)?.first()?;
+        Some(self.sets[*first].issued_at_ms)
     }
 
     /// Opens a presentation and answers its number.
@@ -261,6 +291,22 @@ impl Tokens {
             open.outcome = outcome;
             open.answered_at_ms = Some(now_ms);
             open.answered_seq = Some(seq);
+        }
+    }
+
+    pub(crate) fn to_keep(&self) -> KeptTokens {
+        let dead = self.sets.iter().filter(|set| !set.is_live()).count();
+        let mut too_old = dead.saturating_sub(KEPT);
+        let keep = |set: &&IssuedSet| {
+            let drop = !set.is_live() && too_old > 0;
+            too_old -= usize::from(drop);
+            !drop
+        };
+        KeptTokens {
+            sets: self.sets.iter().filter(keep).cloned().collect(),
+            codes: self.codes.clone(),
+            presentations: self.presentations[self.presentations.len().saturating_sub(KEPT)..].to_vec(),
+            last_grant: self.last_grant,
         }
     }
 
@@ -298,6 +344,36 @@ impl Tokens {
             access_token: set.access_token.clone().unwrap_or_default(),
             refresh_token: set.refresh_token.clone(),
         }
+    }
+}
+
+impl From<KeptTokens> for Tokens {
+    fn from(kept: KeptTokens) -> Self {
+        let mut tokens = Self {
+            children: vec![None; kept.sets.len()],
+            codes: kept.codes,
+            presentations: kept.presentations,
+            last_grant: kept.last_grant,
+            ..Self::default()
+        };
+        let mut bought_by = HashMap::new();
+        for (index, set) in kept.sets.iter().enumerate() {
+            if let Some(token) = &set.access_token {
+                tokens.by_access.insert(token.clone(), index);
+            }
+            if let Some(token) = &set.refresh_token {
+                tokens.by_refresh.insert(token.clone(), index);
+            }
+            tokens.by_grant.entry(set.grant).or_default().push(index);
+            if let Some(fingerprint) = &set.refresh_fingerprint {
+                bought_by.insert(fingerprint.clone(), index);
+            }
+            if let Some(parent) = set.parent.as_ref().and_then(|parent| bought_by.get(parent)) {
+                tokens.children[*parent] = Some(index);
+            }
+        }
+        tokens.sets = kept.sets;
+        tokens
     }
 }
 

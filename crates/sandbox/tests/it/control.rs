@@ -1,6 +1,8 @@
 //! The control API over HTTP, for tests of several processes.
 
-use holdfast_sandbox::{CLIENT_ID, fingerprint};
+#![expect(clippy::unwrap_used, reason = "helpers of tests: clippy only knows functions marked as tests")]
+
+use holdfast_sandbox::{CLIENT_ID, Sandbox, Scene, fingerprint};
 use serde_json::{Value, json};
 
 use crate::support::{Fixture, param};
@@ -76,26 +78,98 @@ async fn the_ledger_shows_fingerprints_unless_values_are_asked_for() {
     assert!(full.contains(refresh_token));
 }
 
+async fn page(it: &Fixture, path: &str) -> String {
+    let url = format!("{}{path}", it.sandbox.url());
+    let page = it.http.get(url).header("accept", "text/html,*/*").send().await.unwrap();
+    assert_eq!(page.status(), 200, "{path}");
+    let policy = page.headers()["content-security-policy"].to_str().unwrap().to_owned();
+    assert!(policy.starts_with("default-src 'none'"), "{policy}");
+    page.text().await.unwrap()
+}
+
+async fn press(it: &Fixture, fields: &[(&str, &str)]) -> String {
+    let url = format!("{}/control/zendesk/acme/do", it.sandbox.url());
+    let pressed = it.http.post(url).form(fields).send().await.unwrap();
+    assert_eq!(pressed.status(), 303, "{fields:?}");
+    pressed.headers()["location"].to_str().unwrap().to_owned()
+}
+
 #[tokio::test]
 async fn people_get_a_page_whose_buttons_work() {
-    let it = Fixture::start().await;
-    let get = it.http.get(format!("{}/control", it.sandbox.url()));
-    let page = get.header("accept", "text/html,*/*").send().await.unwrap();
-    assert!(page.text().await.unwrap().contains("Lose the next answer"));
-    for action in ["revoke", "expire", "lose", "drop", "slow", "fail"] {
-        let pressed = it
-            .http
-            .post(format!("{}/control/zendesk/acme/do", it.sandbox.url()))
-            .form(&[("action", action)])
-            .send()
-            .await
-            .unwrap();
-        assert_eq!(pressed.status(), 303, "{action}");
+    let it = Fixture::with(Sandbox::builder().scene(Scene::Demo).home("http://127.0.0.1:8080/")).await;
+    let overview = page(&it, "/control").await;
+    assert!(overview.contains("Lose the next answer") && overview.contains(r#"href="http://127.0.0.1:8080/""#));
+
+    for action in ["write", "expire", "revoke", "lose", "drop", "slow", "fail"] {
+        let back = press(&it, &[("action", action)]).await;
+        assert!(page(&it, back.split('#').next().unwrap()).await.contains(r#"role="status""#), "{action}");
     }
 
     let faults = it.acme.faults();
     assert_eq!((faults.lose_next_answer, faults.drop_before, faults.delay_ms), (1, 1, 5000));
     assert_eq!(faults.api_answer.unwrap().status, 503);
+    assert!(page(&it, "/control").await.contains("Trouble:"));
+    press(&it, &[("action", "calm")]).await;
+    assert!(!page(&it, "/control").await.contains("Trouble:"));
+}
+
+#[tokio::test]
+async fn one_grant_is_taken_back_and_the_others_stay() {
+    let it = Fixture::with(Sandbox::builder().scene(Scene::Demo)).await;
+    let (one, other) =
+        (it.control("zendesk/acme/grant", json!({})).await, it.control("zendesk/acme/grant", json!({})).await);
+    assert_eq!(page(&it, "/control").await.matches("Ada Lindholm allowed").count(), 2);
+
+    press(&it, &[("action", "revoke"), ("grant", "1")]).await;
+
+    assert!(!it.acme.accepts(one["access_token"].as_str().unwrap()));
+    assert!(it.acme.accepts(other["access_token"].as_str().unwrap()));
+    let url = format!("{}/control/zendesk/acme/do", it.sandbox.url());
+    let wrong = it.http.post(url).form(&[("action", "revoke"), ("grant", "all")]).send().await.unwrap();
+    assert_eq!(wrong.status(), 400);
+    assert!(it.acme.accepts(other["access_token"].as_str().unwrap()));
+}
+
+#[tokio::test]
+async fn the_page_masks_tokens_and_escapes_what_callers_wrote() {
+    let it = Fixture::with(Sandbox::builder().scene(Scene::Demo)).await;
+    let grant = it.control("zendesk/acme/grant", json!({})).await;
+    let (access, refresh) = (grant["access_token"].as_str().unwrap(), grant["refresh_token"].as_str().unwrap());
+    let body = json!({"ticket": {
+        "tags": ["<i>tag</i>"], "comment": {"body": "<script>alert(1)</script>", "public": false},
+        "subject": "<b>bold</b>",
+    }});
+    assert_eq!(it.put("tickets/3", access, body).await.status(), 200);
+
+    let (overview, ticket) = (page(&it, "/control").await, page(&it, "/control/zendesk/acme/tickets/3").await);
+
+    for text in [&overview, &ticket] {
+        assert!(!text.contains(access) && !text.contains(refresh));
+        assert!(!text.contains("<b>bold") && !text.contains("<i>tag") && !text.contains("<script>"), "{text}");
+    }
+    assert!(overview.contains(&format!("<code>{}…</code>", &fingerprint(access)[..8])));
+    assert!(ticket.contains("left an internal note") && ticket.contains("&lt;script&gt;"));
+}
+
+#[tokio::test]
+async fn other_sites_reach_nothing() {
+    let it = Fixture::start().await;
+    let url = |path: &str| format!("{}/{path}", it.sandbox.url());
+    let from = |site: &str| {
+        let revoke = it.http.post(url("control/zendesk/acme/do")).form(&[("action", "revoke")]);
+        revoke.header("sec-fetch-site", site.to_owned()).send()
+    };
+    let grant = it.control("zendesk/acme/grant", json!({})).await;
+
+    assert_eq!(from("cross-site").await.unwrap().status(), 403);
+    assert!(it.acme.accepts(grant["access_token"].as_str().unwrap()));
+    for host in ["evil.example", "evil.example:80", "127.0.0.1.evil.example"] {
+        let rebound = it.http.get(url("control")).header("host", host).send().await.unwrap();
+        assert_eq!(rebound.status(), 421, "{host}");
+    }
+
+    assert_eq!(it.http.get(url("control")).header("host", "localhost:1").send().await.unwrap().status(), 200);
+    assert_eq!(from("same-site").await.unwrap().status(), 303, "the service on another port is the same site");
 }
 
 #[tokio::test]

@@ -3,5 +3,6 @@
 mod api;
 mod control;
 mod faults;
+mod keep;
 mod oauth;
 mod support;

@@ -2,18 +2,21 @@
 
 use std::{sync::Arc, time::Duration};
 
+use chrono::SubsecRound as _;
 use holdfast_core::{
-    Health,
+    ConnectorId, Health,
+    health::Event,
     ports::{Changed, CredentialStore as _},
     refresh::OutcomeKind,
 };
 use holdfast_store::{Entry, Filter};
 
-use crate::harness::{TestDatabase, close, connect, exchange, lease, load, moment, on_both, refusal};
+use crate::harness::{TestDatabase, close, connect, exchange, lease, load, moment, on_both, refusal, rotation};
 
 on_both! {
     pages_of_connectors_show_each_once,
     the_timeline_merges_exchanges_and_lines_newest_first,
+    milestones_are_the_last_turns_of_each_connector,
     a_key_is_found_by_its_hash_and_revoked_once,
 }
 
@@ -97,6 +100,39 @@ async fn the_timeline_merges_exchanges_and_lines_newest_first(db: Arc<TestDataba
     assert_eq!(lines[2].duration, Some(Duration::from_millis(80)));
     assert_eq!(lines[2].actor.as_deref(), Some("caller"));
     assert_eq!(store.open_exchange_count().await.unwrap(), 1);
+}
+
+async fn milestones_are_the_last_turns_of_each_connector(db: Arc<TestDatabase>) {
+    let store = db.store().await;
+    let (org, id) = connect(&store, "acme").await;
+    let (_, quiet) = connect(&store, "globex").await;
+    let other = store.ensure_org("Other").await.unwrap();
+    let kept = |secs: i64| Some(moment(secs).trunc_subsecs(6));
+    let turns = async |id: &ConnectorId| {
+        let all = store.milestones(&org).await.unwrap();
+        assert_eq!(all.len(), 2);
+        all.into_iter().find(|one| one.connector == *id).unwrap()
+    };
+    let fresh = turns(&id).await;
+    assert_eq!((fresh.health, fresh.rotated_at, fresh.failed_at), (Health::Connected, None, None));
+    assert!(fresh.worked_at.is_some());
+
+    let snapshot = load(&store, &id).await;
+    let lease = lease(&store, &snapshot, "one").await;
+    let exchange = exchange(&snapshot, &lease, "a");
+    store.begin(&exchange).await.unwrap();
+    store.store_rotation(&exchange, &rotation("second")).await.unwrap();
+    let version = load(&store, &id).await.credential.version;
+    store.fail(&snapshot.credential.id, &refusal(version), None).await.unwrap();
+
+    let failed = turns(&id).await;
+    assert_eq!((failed.health, failed.failed_at), (Health::AuthFailed, kept(103)));
+    assert!(failed.rotated_at.is_some() && failed.epoch > fresh.epoch && failed.worked_at == fresh.worked_at);
+    store.heal(&id, version, Event::TestPassed, moment(200)).await.unwrap();
+    let healed = turns(&id).await;
+    assert_eq!((healed.worked_at, healed.failed_at), (kept(200), kept(103)));
+    assert_eq!(turns(&quiet).await.rotated_at, None);
+    assert!(store.milestones(&other).await.unwrap().is_empty(), "an org sees its own");
 }
 
 async fn a_key_is_found_by_its_hash_and_revoked_once(db: Arc<TestDatabase>) {

@@ -1,0 +1,244 @@
+//! The story in steps. Where it stands is never remembered: it is read from what has happened, so that whoever goes their
+//! own way finds the bar where they are.
+
+use holdfast_core::Health;
+use holdfast_store::Milestones;
+use serde::Serialize;
+
+use super::{FIRST, SECOND};
+
+/// The bar over every page of a demo; templates find it as `frame.demo`.
+#[derive(Debug, Serialize)]
+pub(crate) struct Bar {
+    /// The sandbox's control page.
+    control: String,
+    /// All, in order.
+    steps: Vec<Step>,
+    /// In short: where the story stands.
+    stand: String,
+}
+
+/// A step of the story.
+#[derive(Debug, Serialize)]
+struct Step {
+    number: usize,
+    title: &'static str,
+    state: State,
+    /// In one sentence: what to do, or what has come of it.
+    words: String,
+    link: Option<Link>,
+}
+
+/// Where a step stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum State {
+    Done,
+    Now,
+    Ahead,
+}
+
+/// Where a step is taken.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+struct Link {
+    label: String,
+    href: String,
+}
+
+impl Link {
+    fn new(label: impl Into<String>, href: impl Into<String>) -> Self {
+        Self { label: label.into(), href: href.into() }
+    }
+}
+
+impl Bar {
+    pub(super) fn new(connectors: &[Milestones], control: &str) -> Self {
+        let mut steps =
+            vec![connect(connectors), rotate(connectors), broken(connectors, control), reconnect(connectors)];
+        let needs_a_person = connectors.iter().any(|one| one.health == Health::AuthFailed);
+        // Something that needs a person comes first, whatever was left out before it.
+        let now = match steps.iter().position(|step| step.state != State::Done) {
+            Some(_) if needs_a_person => Some(steps.len() - 1),
+            first => first,
+        };
+        if let Some(now) = now {
+            steps[now].state = State::Now;
+        }
+        for (index, step) in steps.iter_mut().enumerate() {
+            step.number = index + 1;
+        }
+        let stand = now.map_or_else(
+            || "That was the story. Break it again as you like.".to_owned(),
+            |now| format!("Step {} of {}: {}", now + 1, steps.len(), steps[now].title),
+        );
+        Self { control: control.to_owned(), steps, stand }
+    }
+}
+
+fn step(title: &'static str, done: bool, words: impl Into<String>, link: Option<Link>) -> Step {
+    let state = if done { State::Done } else { State::Ahead };
+    Step { number: 0, title, state, words: words.into(), link }
+}
+
+/// The one that the newcomer has connected.
+fn own(connectors: &[Milestones]) -> Option<&Milestones> {
+    connectors.iter().filter(|one| one.account != FIRST && one.worked_at.is_some()).max_by_key(|one| one.worked_at)
+}
+
+fn page_of(connector: &Milestones) -> String {
+    format!("/connectors/{}", connector.connector)
+}
+
+fn open(connector: &Milestones) -> Link {
+    Link::new(format!("Open {}", connector.name), page_of(connector))
+}
+
+fn connect(connectors: &[Milestones]) -> Step {
+    let title = "Connect a helpdesk";
+    match own(connectors) {
+        Some(own) => step(title, true, format!("{} is connected.", own.name), Some(open(own))),
+        None => step(
+            title,
+            false,
+            format!("One is connected already. Connect a second one: the account is “{SECOND}”."),
+            Some(Link::new("Connect Zendesk", "/connectors/new/zendesk")),
+        ),
+    }
+}
+
+fn rotate(connectors: &[Milestones]) -> Step {
+    let title = "Watch a token rotate";
+    let watched = own(connectors);
+    let link = watched.or(connectors.first()).map(open);
+    if watched.is_some_and(|own| own.rotated_at.is_some()) {
+        return step(title, true, "Holdfast has replaced its tokens, and goes on doing so.", link);
+    }
+    let words =
+        "Tokens live for a minute here. Holdfast replaces them in time: stay on its page for a moment, and see it.";
+    step(title, false, words, link)
+}
+
+fn broken(connectors: &[Milestones], control: &str) -> Step {
+    let title = "Break it";
+    let sandbox = |at: &str| Some(Link::new("Open the sandbox", format!("{control}#{at}")));
+    if let Some(broken) = last_broken(connectors) {
+        return step(title, true, format!("{} lost its access.", broken.name), sandbox(&broken.account));
+    }
+    let healthy = connectors.iter().filter(|one| one.health == Health::Connected);
+    let Some(target) = healthy.clone().find(|one| one.account == FIRST).or(healthy.clone().next()) else {
+        return step(title, false, "Connect a helpdesk first, then take its access away.", None);
+    };
+    let words = format!(
+        "Revoke the access to {} in the sandbox, as an admin there might. Holdfast hears of it at its next call or refresh.",
+        target.name
+    );
+    step(title, false, words, sandbox(&target.account))
+}
+
+fn reconnect(connectors: &[Milestones]) -> Step {
+    let title = "Reconnect";
+    match last_broken(connectors) {
+        None => step(title, false, "One press on Reconnect brings it back in place.", None),
+        Some(broken) if works_again(broken) => {
+            step(title, true, format!("{} works again, under the same id.", broken.name), Some(open(broken)))
+        }
+        Some(broken) => {
+            let words = format!("{} needs you: press Reconnect on its page, and allow it.", broken.name);
+            step(title, false, words, Some(open(broken)))
+        }
+    }
+}
+
+/// The one that needed a person last.
+fn last_broken(connectors: &[Milestones]) -> Option<&Milestones> {
+    connectors.iter().filter(|one| one.failed_at.is_some()).max_by_key(|one| one.failed_at)
+}
+
+fn works_again(connector: &Milestones) -> bool {
+    connector.health == Health::Connected && connector.worked_at > connector.failed_at
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::DateTime;
+
+    use super::*;
+
+    /// Turns as seconds: worked, rotated, failed.
+    fn connector(account: &str, health: Health, turns: [Option<i64>; 3]) -> Milestones {
+        let [worked_at, rotated_at, failed_at] = turns.map(|at| at.map(|at| DateTime::from_timestamp(at, 0).unwrap()));
+        Milestones {
+            connector: format!("con_{account}").into(),
+            name: account.to_owned(),
+            account: account.to_owned(),
+            health,
+            epoch: 1,
+            rotated_at,
+            failed_at,
+            worked_at,
+        }
+    }
+
+    fn states(connectors: &[Milestones]) -> String {
+        let bar = Bar::new(connectors, "http://127.0.0.1:9/control");
+        let letter = |step: &Step| match step.state {
+            State::Done => 'd',
+            State::Now => 'N',
+            State::Ahead => '-',
+        };
+        bar.steps.iter().map(letter).collect()
+    }
+
+    #[test]
+    fn the_bar_stands_where_the_story_does() {
+        use Health::{AuthFailed, Connected, Pending};
+        let acme = |health, failed| connector("acme", health, [Some(1), Some(30), failed]);
+        let globex = |health, rotated, failed| connector("globex", health, [Some(40), rotated, failed]);
+        let healed = connector("acme", Connected, [Some(90), Some(30), Some(80)]);
+        let table = [
+            ("nothing has happened", vec![acme(Connected, None)], "N---"),
+            ("a consent was begun", vec![acme(Connected, None), connector("globex", Pending, [None; 3])], "N---"),
+            ("connected", vec![acme(Connected, None), globex(Connected, None, None)], "dN--"),
+            ("rotated", vec![acme(Connected, None), globex(Connected, Some(70), None)], "ddN-"),
+            ("broken", vec![acme(AuthFailed, Some(80)), globex(Connected, Some(70), None)], "dddN"),
+            ("mended", vec![healed.clone(), globex(Connected, Some(70), None)], "dddd"),
+            ("broken again", vec![healed.clone(), globex(AuthFailed, Some(70), Some(99))], "dddN"),
+            ("broken before anything else", vec![acme(AuthFailed, Some(5))], "--dN"),
+            ("mended before anything else", vec![healed], "N-dd"),
+            ("everything was deleted", vec![], "N---"),
+        ];
+        for (what, connectors, expected) in table {
+            assert_eq!(states(&connectors), expected, "{what}");
+        }
+    }
+
+    #[test]
+    fn the_bar_is_shown_and_escapes_names() {
+        let mut acme = connector("acme", Health::AuthFailed, [Some(1), None, Some(2)]);
+        acme.name = "<b>Acme</b>".to_owned();
+        let bar = Bar::new(&[acme], "http://127.0.0.1:9/control");
+
+        let views = crate::ui::view::Views::load().unwrap();
+        let html = views.render("partials/demo.html", &serde_json::json!({ "frame": { "demo": bar } })).unwrap();
+
+        assert!(html.contains("&lt;b&gt;Acme&lt;") && !html.contains("<b>"), "{html}");
+        assert_eq!((html.matches("<li").count(), html.matches("aria-current=\"step\"").count()), (4, 1), "{html}");
+        assert!(html.contains("Step 4 of 4: Reconnect"), "{html}");
+    }
+
+    #[test]
+    fn each_step_leads_to_where_it_is_taken() {
+        let acme = connector("acme", Health::Connected, [Some(1), None, None]);
+        let bar = Bar::new(&[acme], "http://127.0.0.1:9/control");
+
+        let hrefs: Vec<_> = bar.steps.iter().map(|step| step.link.as_ref().map(|link| link.href.as_str())).collect();
+        let expected = [
+            Some("/connectors/new/zendesk"),
+            Some("/connectors/con_acme"),
+            Some("http://127.0.0.1:9/control#acme"),
+            None,
+        ];
+        assert_eq!(hrefs, expected);
+        assert_eq!(bar.stand, "Step 1 of 4: Connect a helpdesk");
+    }
+}
