@@ -1,12 +1,12 @@
 //! Table `browser_sessions`: who is signed in where. The cookie itself is nowhere.
 
 use chrono::{DateTime, Utc};
-use holdfast_core::ports::StoreError;
-use sea_orm::FromQueryResult;
+use holdfast_core::ports::{Changed, StoreError};
+use sea_orm::{ConnectionTrait, FromQueryResult};
 use serde_json::{Value, json};
 
 use crate::{
-    sql::{self, micros, nonsense, values},
+    sql::{self, failed, micros, nonsense, values},
     store::Store,
     users::User,
 };
@@ -74,7 +74,9 @@ impl TryFrom<Row> for BrowserSession {
     }
 }
 
-const SELECT: &str = "SELECT id, user_id, also, browser, created_at, seen_at, expires_at FROM browser_sessions WHERE ";
+const SELECT: &str = "SELECT id, user_id, also, browser, created_at, seen_at, expires_at FROM browser_sessions WHERE";
+/// Sessions that can act as the person `$1`; `$2` is [`within`].
+const OF: &str = "(user_id = $1 OR CAST(also AS TEXT) LIKE $2)";
 
 impl Store {
     /// Makes a session; answers its id. Sessions that are over go.
@@ -118,36 +120,98 @@ impl Store {
         sql::run(self.db(), "note a browser's visit", sql, values![id, micros(at)]).await.map(|_| ())
     }
 
-    /// The same browser acts as another of its proven persons from now on.
+    /// The same browser acts as another of its proven persons from now on, with another cookie. Not if it acts as somebody
+    /// else by now, or the other one is not proven any more.
     pub async fn switch_browser_session(
         &self,
         id: &str,
-        user: &str,
-        also: &[String],
+        from: &str,
+        to: &str,
         token_hash: &[u8; 32],
-    ) -> Result<(), StoreError> {
+    ) -> Result<Changed, StoreError> {
+        let doing = "switch a browser's session";
+        let tx = self.transaction(doing).await?;
+        let sql = format!("{SELECT} id = $1 AND user_id = $2{}", sql::for_update(self.backend()));
+        let row: Option<Row> = sql::one(&tx, doing, sql, values![id, from]).await?;
+        let session = row.map(BrowserSession::try_from).transpose()?;
+        let Some(session) = session.filter(|session| session.also.iter().any(|proven| proven == to)) else {
+            tx.rollback().await.map_err(failed(doing))?;
+            return Ok(Changed::No);
+        };
+        let others = session.also.iter().map(String::as_str).filter(|proven| *proven != to);
+        let also: Vec<_> = others.chain([from]).collect();
         let sql = "UPDATE browser_sessions SET user_id = $2, also = $3, token_hash = $4 WHERE id = $1";
-        let values = values![id, user, json!(also), token_hash.to_vec()];
-        sql::run(self.db(), "switch a browser's session", sql, values).await.map(|_| ())
+        sql::run(&tx, doing, sql, values![id, to, json!(also), token_hash.to_vec()]).await?;
+        tx.commit().await.map_err(failed(doing))?;
+        Ok(Changed::Yes)
     }
 
-    /// A person's sessions, the one used last first.
-    pub async fn browser_sessions(&self, user: &str) -> Result<Vec<BrowserSession>, StoreError> {
-        let sql = format!("{SELECT} user_id = $1 AND expires_at > $2 ORDER BY seen_at DESC, id");
-        let rows: Vec<Row> =
-            sql::all(self.db(), "list a person's sessions", sql, values![user, micros(self.clock().now())]).await?;
+    /// The same session goes on under another cookie: whoever has a copy of the old one has nothing.
+    pub async fn renew_browser_session(&self, id: &str, token_hash: &[u8; 32]) -> Result<(), StoreError> {
+        let sql = "UPDATE browser_sessions SET token_hash = $2 WHERE id = $1";
+        sql::run(self.db(), "renew a browser's session", sql, values![id, token_hash.to_vec()]).await.map(|_| ())
+    }
+
+    /// The sessions that can act as this person, also those that act as another row of theirs at the moment; the one used
+    /// last first. Without those that were not used since `unused_since`: they are over.
+    pub async fn browser_sessions(
+        &self,
+        user: &str,
+        unused_since: DateTime<Utc>,
+    ) -> Result<Vec<BrowserSession>, StoreError> {
+        let sql = format!("{SELECT} {OF} AND expires_at > $3 AND seen_at > $4 ORDER BY seen_at DESC, id");
+        let values = values![user, within(user), micros(self.clock().now()), micros(unused_since)];
+        let rows: Vec<Row> = sql::all(self.db(), "list a person's sessions", sql, values).await?;
         rows.into_iter().map(BrowserSession::try_from).collect()
     }
 
-    /// Ends one session of a person.
-    pub async fn end_browser_session(&self, user: &str, id: &str) -> Result<(), StoreError> {
-        let sql = "DELETE FROM browser_sessions WHERE user_id = $1 AND id = $2";
-        sql::run(self.db(), "end a session", sql, values![user, id]).await.map(|_| ())
+    /// Ends one session that can act as this person.
+    pub async fn end_browser_session(&self, user: &str, id: &str) -> Result<Changed, StoreError> {
+        let sql = format!("DELETE FROM browser_sessions WHERE {OF} AND id = $3");
+        Ok(match sql::run(self.db(), "end a session", sql, values![user, within(user), id]).await? {
+            0 => Changed::No,
+            _ => Changed::Yes,
+        })
     }
 
-    /// Ends all sessions of a person but this one.
+    /// Ends all sessions that can act as this person but this one; answers how many.
     pub async fn end_other_browser_sessions(&self, user: &str, but: &str) -> Result<u64, StoreError> {
-        let sql = "DELETE FROM browser_sessions WHERE user_id = $1 AND id <> $2";
-        sql::run(self.db(), "end sessions", sql, values![user, but]).await
+        let sql = format!("DELETE FROM browser_sessions WHERE {OF} AND id <> $3");
+        sql::run(self.db(), "end sessions", sql, values![user, within(user), but]).await
     }
+
+    /// Ends the session of this cookie, whosever it is.
+    pub async fn end_session_of_cookie(&self, token_hash: &[u8; 32]) -> Result<(), StoreError> {
+        let sql = "DELETE FROM browser_sessions WHERE token_hash = $1";
+        sql::run(self.db(), "end a browser's session", sql, values![token_hash.to_vec()]).await.map(|_| ())
+    }
+}
+
+/// After a person's password has changed: sessions that prove the old one end, and those of another row of theirs no longer
+/// prove this one. All but one.
+pub(crate) async fn unprove(
+    db: &impl ConnectionTrait,
+    doing: &'static str,
+    user: &str,
+    but: Option<&str>,
+) -> Result<(), StoreError> {
+    let but = but.unwrap_or_default();
+    let lock = sql::for_update(db.get_database_backend());
+    // In this order: a session that switches to this person meanwhile has either done so, and is deleted, or waits for the
+    // lock and finds no proof.
+    let others = format!("{SELECT} CAST(also AS TEXT) LIKE $1 AND id <> $2 ORDER BY id{lock}");
+    let others: Vec<Row> = sql::all(db, doing, others, values![within(user), but]).await?;
+    for row in others {
+        let session = BrowserSession::try_from(row)?;
+        let also: Vec<_> = session.also.iter().filter(|proven| *proven != user).collect();
+        let strip = "UPDATE browser_sessions SET also = $2 WHERE id = $1";
+        sql::run(db, doing, strip, values![session.id.as_str(), json!(also)]).await?;
+    }
+    let own = "DELETE FROM browser_sessions WHERE user_id = $1 AND id <> $2";
+    sql::run(db, doing, own, values![user, but]).await.map(|_| ())
+}
+
+/// What `also` looks like where it holds this id. Ids are letters, digits and underscores.
+fn within(user: &str) -> String {
+    format!("%\"{user}\"%")
 }

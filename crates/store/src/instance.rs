@@ -1,7 +1,7 @@
 //! Secrets of the whole instance in table `instance`: random, made once, the same for every replica.
 
 use holdfast_core::ports::StoreError;
-use sea_orm::FromQueryResult;
+use sea_orm::{ConnectionTrait, FromQueryResult};
 
 use crate::{
     sql::{self, because, values},
@@ -41,12 +41,10 @@ impl Store {
         let plain = self.inner.sealer.open_for_instance(name, &held.value).map_err(|error| because(doing, error))?;
         plain.as_slice().try_into().map(Some).map_err(|error| because(doing, error))
     }
+}
 
-    /// Forgets the secret of this name.
-    pub async fn forget_instance_secret(&self, name: &str) -> Result<(), StoreError> {
-        let sql = "DELETE FROM instance WHERE key = $1";
-        sql::run(self.db(), "forget a secret of the instance", sql, values![format!("{PREFIX}{name}")])
-            .await
-            .map(|_| ())
-    }
+/// Takes the secret of this name away; whether it was there. Whoever else wants to, waits until this transaction ends.
+pub(crate) async fn spend(db: &impl ConnectionTrait, doing: &'static str, name: &str) -> Result<bool, StoreError> {
+    let sql = "DELETE FROM instance WHERE key = $1";
+    Ok(sql::run(db, doing, sql, values![format!("{PREFIX}{name}")]).await? > 0)
 }

@@ -59,6 +59,11 @@ impl TryFrom<Row> for ApiKey {
 const SELECT: &str = "SELECT id, org_id, name, scopes, created_at, revoked_at FROM api_keys WHERE ";
 
 impl Store {
+    /// An id for a key that is to be made.
+    pub fn new_key_id(&self) -> String {
+        self.id("key")
+    }
+
     /// Adds a key by the SHA-256 of its text; answers its id.
     pub async fn create_key(
         &self,
@@ -68,13 +73,30 @@ impl Store {
         hash: &[u8; 32],
         at: DateTime<Utc>,
     ) -> Result<String, StoreError> {
-        let id = self.id("key");
-        let sql = "INSERT INTO api_keys (id, org_id, name, hash, scopes, created_at) VALUES ($1, $2, $3, $4, $5, $6)";
-        let scopes = Value::from(scopes.to_vec());
-        let values = values![id.as_str(), org.as_str(), name, hash.to_vec(), scopes, micros(at)];
-        sql::run(self.db(), "add an API key", sql, values).await?;
-        self.key_changed(&id);
+        let id = self.new_key_id();
+        self.create_key_as(org, &id, name, scopes, hash, at).await?;
         Ok(id)
+    }
+
+    /// The same under an id of [`Store::new_key_id`], once: a key that has it already is left as it is.
+    pub async fn create_key_as(
+        &self,
+        org: &OrgId,
+        id: &str,
+        name: &str,
+        scopes: &[String],
+        hash: &[u8; 32],
+        at: DateTime<Utc>,
+    ) -> Result<Changed, StoreError> {
+        let sql = "INSERT INTO api_keys (id, org_id, name, hash, scopes, created_at) VALUES ($1, $2, $3, $4, $5, $6) \
+                   ON CONFLICT (id) DO NOTHING";
+        let scopes = Value::from(scopes.to_vec());
+        let values = values![id, org.as_str(), name, hash.to_vec(), scopes, micros(at)];
+        if sql::run(self.db(), "add an API key", sql, values).await? == 0 {
+            return Ok(Changed::No);
+        }
+        self.key_changed(id);
+        Ok(Changed::Yes)
     }
 
     /// All of an org, revoked ones too, oldest first.

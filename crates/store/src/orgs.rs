@@ -1,7 +1,7 @@
 //! Table `orgs`: who owns everything else, and the sealed data key of each.
 
 use holdfast_core::{OrgId, ports::StoreError};
-use sea_orm::FromQueryResult;
+use sea_orm::{ConnectionTrait, FromQueryResult};
 
 use crate::{
     sql::{self, micros, values},
@@ -14,20 +14,28 @@ struct Named {
     id: String,
 }
 
+const BY_NAME: &str = "SELECT id FROM orgs WHERE name = $1";
+
 impl Store {
     /// The org of this name; makes it, with a data key of its own, when there is none.
     pub async fn ensure_org(&self, name: &str) -> Result<OrgId, StoreError> {
         if let Some(org) = self.find_org(name).await? {
             return Ok(org);
         }
+        self.org_within(self.db(), name).await
+    }
+
+    /// The same within a transaction.
+    pub(crate) async fn org_within(&self, db: &impl ConnectionTrait, name: &str) -> Result<OrgId, StoreError> {
         let doing = "make an org";
         let org = OrgId::from(self.id("org"));
         let sql = "INSERT INTO orgs (id, name, sealed_data_key, created_at) VALUES ($1, $2, $3, $4) \
                    ON CONFLICT (name) DO NOTHING";
         let key = self.inner.sealer.new_data_key(&org);
         let values = values![org.as_str(), name, key, micros(self.clock().now())];
-        sql::run(self.db(), doing, sql, values).await?;
-        self.find_org(name).await?.ok_or_else(|| StoreError::new(doing))
+        sql::run(db, doing, sql, values).await?;
+        let found: Option<sql::Id> = sql::one(db, doing, BY_NAME, values![name]).await?;
+        found.map(|row| row.id.into()).ok_or_else(|| StoreError::new(doing))
     }
 
     /// Every org with its name, oldest first.
@@ -46,8 +54,7 @@ impl Store {
 
     /// The org of this name.
     pub async fn find_org(&self, name: &str) -> Result<Option<OrgId>, StoreError> {
-        let sql = "SELECT id FROM orgs WHERE name = $1";
-        let row: Option<sql::Id> = sql::one(self.db(), "look for an org", sql, values![name]).await?;
+        let row: Option<sql::Id> = sql::one(self.db(), "look for an org", BY_NAME, values![name]).await?;
         Ok(row.map(|row| row.id.into()))
     }
 }

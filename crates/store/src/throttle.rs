@@ -1,7 +1,7 @@
-//! Table `throttles`: failures that slow down guessing, counted over all replicas.
+//! Table `throttles`: attempts that slow down guessing, counted over all replicas.
 
 use chrono::{DateTime, Utc};
-use holdfast_core::ports::StoreError;
+use holdfast_core::ports::{Changed, StoreError};
 use sea_orm::FromQueryResult;
 
 use crate::{
@@ -12,7 +12,7 @@ use crate::{
 /// What has been counted for a subject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Throttle {
-    /// In a row.
+    /// Attempts in a row that have not succeeded, one that is under way included.
     pub failures: i64,
     /// The last one.
     pub last_at: DateTime<Utc>,
@@ -32,22 +32,38 @@ impl Store {
         Ok(row.map(|row| Throttle { failures: row.failures, last_at: row.last_at }))
     }
 
-    /// Counts a failure; one that is older than `forget_before` begins anew.
-    pub async fn count_failure(
+    /// Counts an attempt before it is made, if nobody has counted another one since `seen` was read: a thousand that are
+    /// made at once are a thousand attempts. What is older than `forget_before` goes.
+    pub async fn count_attempt(
         &self,
         subject: &[u8; 32],
+        seen: Option<&Throttle>,
         at: DateTime<Utc>,
         forget_before: DateTime<Utc>,
-    ) -> Result<(), StoreError> {
-        let doing = "count a failure";
-        let old = "DELETE FROM throttles WHERE last_at < $1";
-        sql::run(self.db(), doing, old, values![micros(forget_before)]).await?;
-        let sql = "INSERT INTO throttles (subject, failures, last_at) VALUES ($1, 1, $2) \
-                   ON CONFLICT (subject) DO UPDATE SET failures = throttles.failures + 1, last_at = EXCLUDED.last_at";
-        sql::run(self.db(), doing, sql, values![subject.to_vec(), micros(at)]).await.map(|_| ())
+    ) -> Result<Changed, StoreError> {
+        let doing = "count an attempt";
+        let seen = seen.filter(|seen| seen.last_at >= forget_before);
+        let counted = if let Some(seen) = seen {
+            let sql = "UPDATE throttles SET failures = failures + 1, last_at = $2 \
+                       WHERE subject = $1 AND failures = $3 AND last_at = $4";
+            sql::run(self.db(), doing, sql, values![subject.to_vec(), micros(at), seen.failures, seen.last_at]).await?
+        } else {
+            let old = "DELETE FROM throttles WHERE last_at < $1";
+            sql::run(self.db(), doing, old, values![micros(forget_before)]).await?;
+            let sql = "INSERT INTO throttles (subject, failures, last_at) VALUES ($1, 1, $2) \
+                       ON CONFLICT (subject) DO NOTHING";
+            sql::run(self.db(), doing, sql, values![subject.to_vec(), micros(at)]).await?
+        };
+        Ok(if counted == 0 { Changed::No } else { Changed::Yes })
     }
 
-    /// A success: nothing is held against the subject.
+    /// An attempt has succeeded, or was not made after all: it counts no more, and those before it still do.
+    pub async fn uncount_attempt(&self, subject: &[u8; 32]) -> Result<(), StoreError> {
+        let sql = "UPDATE throttles SET failures = failures - 1 WHERE subject = $1 AND failures > 0";
+        sql::run(self.db(), "count an attempt no more", sql, values![subject.to_vec()]).await.map(|_| ())
+    }
+
+    /// Nothing is held against the subject any more.
     pub async fn forget_failures(&self, subject: &[u8; 32]) -> Result<(), StoreError> {
         let sql = "DELETE FROM throttles WHERE subject = $1";
         sql::run(self.db(), "forget failures", sql, values![subject.to_vec()]).await.map(|_| ())

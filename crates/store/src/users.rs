@@ -9,7 +9,8 @@ use sea_orm::FromQueryResult;
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::{
-    sql::{self, Number, failed, micros, nonsense, values},
+    browsers, instance,
+    sql::{self, failed, micros, nonsense, values},
     store::Store,
 };
 
@@ -28,6 +29,23 @@ pub struct NewUser {
     pub operator: bool,
     /// PHC string; `None`: cannot sign in with a password yet.
     pub password_hash: Option<SecretString>,
+    /// When.
+    pub at: DateTime<Utc>,
+}
+
+/// The very first person of the instance.
+#[derive(Clone, Debug)]
+pub struct FirstUser {
+    /// The name of the secret of the instance that is spent on it.
+    pub secret: String,
+    /// What their org is called.
+    pub org: String,
+    /// Stored in lower case.
+    pub email: String,
+    /// As mails and pages call them.
+    pub name: String,
+    /// PHC string.
+    pub password_hash: SecretString,
     /// When.
     pub at: DateTime<Utc>,
 }
@@ -125,31 +143,31 @@ impl Store {
         Ok(added.map(|row| row.id).ok_or(EmailTaken))
     }
 
-    /// The very first person of the instance. `None`: somebody was faster.
-    pub async fn create_first_user(&self, user: &NewUser) -> Result<Option<String>, StoreError> {
+    /// The very first person of the instance, owner of an org of this name and operator. Spends the secret of the
+    /// instance that whoever does this has shown, with everything else in one transaction. `None`: somebody was faster.
+    pub async fn create_first_user(&self, first: &FirstUser) -> Result<Option<String>, StoreError> {
         let doing = "add the first person";
         let tx = self.transaction(doing).await?;
-        // Two at once: the second waits here, and then sees the first.
-        let lock = "UPDATE orgs SET name = name WHERE id = $1";
-        sql::run(&tx, doing, lock, values![user.org.as_str()]).await?;
-        let count: Option<Number> =
-            sql::one(&tx, doing, "SELECT COUNT(*) AS number FROM users WHERE removed_at IS NULL", values![]).await?;
-        if count.is_none_or(|count| count.number > 0) {
+        // Of two at once, on whatever replicas, the second waits here, and then finds nothing to spend.
+        let spent = instance::spend(&tx, doing, &first.secret).await?;
+        let somebody = "SELECT id FROM users WHERE removed_at IS NULL LIMIT 1";
+        if !spent || sql::one::<sql::Id>(&tx, doing, somebody, values![]).await?.is_some() {
             tx.rollback().await.map_err(failed(doing))?;
             return Ok(None);
         }
+        let org = self.org_within(&tx, &first.org).await?;
         let id = self.id("user");
         let sql = "INSERT INTO users (id, org_id, email, name, role, operator, password_hash, created_at) \
                    VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
         let values = values![
             id.as_str(),
-            user.org.as_str(),
-            user.email.trim().to_lowercase(),
-            user.name.clone(),
-            user.role.as_str(),
-            user.operator,
-            user.password_hash.as_ref().map(|hash| hash.expose_secret().to_owned()),
-            micros(user.at),
+            org.as_str(),
+            first.email.trim().to_lowercase(),
+            first.name.as_str(),
+            Role::Owner.as_str(),
+            true,
+            first.password_hash.expose_secret(),
+            micros(first.at),
         ];
         sql::run(&tx, doing, sql, values).await?;
         tx.commit().await.map_err(failed(doing))?;
@@ -191,20 +209,31 @@ impl Store {
         rows.into_iter().map(User::try_from).collect()
     }
 
-    /// Changes how a person is called and how they sign in; `None` keeps it.
-    pub async fn update_user(
-        &self,
-        id: &str,
-        name: Option<&str>,
-        password_hash: Option<&SecretString>,
-    ) -> Result<Changed, StoreError> {
-        let sql = "UPDATE users SET name = COALESCE($2, name), password_hash = COALESCE($3, password_hash) \
-                   WHERE id = $1 AND removed_at IS NULL";
-        let values = values![id, name.map(str::to_owned), password_hash.map(|hash| hash.expose_secret().to_owned())];
-        Ok(match sql::run(self.db(), "change a person", sql, values).await? {
+    /// Changes how a person is called.
+    pub async fn rename_user(&self, id: &str, name: &str) -> Result<Changed, StoreError> {
+        let sql = "UPDATE users SET name = $2 WHERE id = $1 AND removed_at IS NULL";
+        Ok(match sql::run(self.db(), "rename a person", sql, values![id, name]).await? {
             0 => Changed::No,
             _ => Changed::Yes,
         })
+    }
+
+    /// Changes how a person signs in. Every session that rests on the password before ends, but for `keep`.
+    pub async fn set_password(
+        &self,
+        id: &str,
+        password_hash: &SecretString,
+        keep: Option<&str>,
+    ) -> Result<Changed, StoreError> {
+        let doing = "change a password";
+        let tx = self.transaction(doing).await?;
+        let sql = "UPDATE users SET password_hash = $2 WHERE id = $1 AND removed_at IS NULL";
+        let changed = sql::run(&tx, doing, sql, values![id, password_hash.expose_secret()]).await?;
+        if changed > 0 {
+            browsers::unprove(&tx, doing, id, keep).await?;
+        }
+        tx.commit().await.map_err(failed(doing))?;
+        Ok(if changed > 0 { Changed::Yes } else { Changed::No })
     }
 
     /// Changes what a person may do.
@@ -223,7 +252,7 @@ impl Store {
         let leave = "UPDATE users SET removed_at = $3 WHERE id = $1 AND org_id = $2 AND removed_at IS NULL";
         let left = sql::run(&tx, doing, leave, values![id, org.as_str(), micros(at)]).await?;
         if left > 0 {
-            sql::run(&tx, doing, "DELETE FROM browser_sessions WHERE user_id = $1", values![id]).await?;
+            browsers::unprove(&tx, doing, id, None).await?;
         }
         tx.commit().await.map_err(failed(doing))?;
         Ok(if left > 0 { Changed::Yes } else { Changed::No })
