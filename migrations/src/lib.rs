@@ -10,6 +10,7 @@ mod m20261129_120300_create_outbox;
 mod m20261129_120400_create_connect_sessions;
 mod m20261129_120500_signal_changes;
 mod m20261129_130000_create_browser_sessions;
+mod m20261129_130100_oauth_apps;
 mod m20261129_130200_create_agents;
 
 /// All steps, in order.
@@ -25,6 +26,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261129_120400_create_connect_sessions::Migration),
             Box::new(m20261129_120500_signal_changes::Migration),
             Box::new(m20261129_130000_create_browser_sessions::Migration),
+            Box::new(m20261129_130100_oauth_apps::Migration),
             Box::new(m20261129_130200_create_agents::Migration),
         ]
     }

@@ -1,26 +1,23 @@
 //! The service, put together: everything a surface or a command needs.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, OnceLock},
-};
+use std::sync::{Arc, OnceLock};
 
 use anyhow::Context;
-use async_trait::async_trait;
 use holdfast_core::{
-    ConnectorId, Engine, OrgId, Providers, id,
-    ports::{OAuthApp, OAuthApps, Signal, Signals, StoreError},
+    ConnectorId, Engine, Providers, id,
+    ports::{Signal, Signals, StoreError},
     refresh::Ports,
 };
 use holdfast_store::{MasterKey, Options, ServingLock, Store};
 use secrecy::ExposeSecret;
-use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::{Notify, broadcast::error::RecvError};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 use url::Url;
 
 use crate::{
-    agents::Agents, config::Config, connect::Links, demo::Demo, keys::Keys, metrics::Metrics, registry, seams::Seams,
+    agents::Agents, config::Config, connect::Links, demo::Demo, keys::Keys, metrics::Metrics, oauth_apps::Apps, registry,
+    seams::Seams,
     ui::view::Views,
 };
 
@@ -41,6 +38,10 @@ pub struct App {
     pub engine: Arc<Engine>,
     /// API keys.
     pub keys: Keys,
+    /// The instance's OAuth apps.
+    pub apps: Arc<Apps>,
+    /// Wakes the scheduler: something became due just now.
+    pub due: Notify,
     /// Reconnect links that were handed out lately.
     pub links: Links,
     /// Templates of pages and mails.
@@ -76,6 +77,7 @@ impl App {
         if lost > 0 {
             warn!("{lost} exchanges of the process before were not finished; their answers may be lost");
         }
+        let apps = Arc::new(Apps::new(&config, store.clone()));
         let ports = Ports {
             clock: seams.clock.clone(),
             random: seams.random.clone(),
@@ -83,7 +85,7 @@ impl App {
             store: Arc::new(store.clone()),
             leases: Arc::new(store.clone()),
             signals: Arc::new(store.clone()),
-            apps: Arc::new(ConfiguredApps::new(&config)),
+            apps: Arc::clone(&apps) as _,
             meter: Arc::new(metrics.clone()),
         };
         let engine = Engine::new(ports, config.refresh.settings(), providers, replica);
@@ -93,6 +95,8 @@ impl App {
             store,
             engine,
             keys: Keys::default(),
+            apps,
+            due: Notify::new(),
             links: Links::default(),
             views,
             agents: Agents::default(),
@@ -101,7 +105,7 @@ impl App {
             draining: CancellationToken::new(),
             stop: CancellationToken::new(),
         });
-        tokio::spawn(Arc::clone(&app).forget_changed_keys());
+        tokio::spawn(Arc::clone(&app).forget_what_changed());
         Ok((app, lock))
     }
 
@@ -140,7 +144,7 @@ impl App {
         self.engine.forget(connector);
     }
 
-    async fn forget_changed_keys(self: Arc<Self>) {
+    async fn forget_what_changed(self: Arc<Self>) {
         let mut signals = self.store.subscribe();
         loop {
             let signal = tokio::select! {
@@ -149,7 +153,12 @@ impl App {
             };
             match signal {
                 Ok(Signal::Connector(_) | Signal::Agent(_)) => {}
-                Ok(Signal::ApiKey(_) | Signal::All) | Err(RecvError::Lagged(_)) => self.keys.forget(),
+                Ok(Signal::ApiKey(_)) => self.keys.forget(),
+                Ok(Signal::OAuthApp(_)) => self.apps.forget(),
+                Ok(Signal::All) | Err(RecvError::Lagged(_)) => {
+                    self.keys.forget();
+                    self.apps.forget();
+                }
                 Err(RecvError::Closed) => return,
             }
         }
@@ -184,20 +193,4 @@ pub async fn open(config: &Config, seams: &Seams, replica: String) -> anyhow::Re
 
 fn join(base: &Url, path: &str) -> String {
     format!("{}/{path}", base.as_str().trim_end_matches('/'))
-}
-
-/// The instance's OAuth apps, from the configuration.
-struct ConfiguredApps(BTreeMap<String, OAuthApp>);
-
-impl ConfiguredApps {
-    fn new(config: &Config) -> Self {
-        Self(config.oauth_apps.iter().map(|(provider, app)| (provider.clone(), app.app())).collect())
-    }
-}
-
-#[async_trait]
-impl OAuthApps for ConfiguredApps {
-    async fn find(&self, _org: &OrgId, provider: &str) -> Result<Option<OAuthApp>, StoreError> {
-        Ok(self.0.get(provider).cloned())
-    }
 }

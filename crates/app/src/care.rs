@@ -78,8 +78,8 @@ async fn give_back(app: &App, known: &Snapshot, held: &Secret) -> bool {
     let revoke = async {
         let provider = app.providers().find(&known.provider)?;
         let Auth::OAuth2(facts) = provider.auth(&provider.account(&known.account).ok()?) else { return None };
-        let app_of = app.config.oauth_apps.get(&known.provider)?.app();
-        Some(app.engine.revoke(&facts, &app_of, &tokens.access_token).await)
+        let client = app.apps.of(&known.provider).await.ok()??;
+        Some(app.engine.revoke(&facts, &client, &tokens.access_token).await)
     };
     tokio::select! {
         revoked = revoke => revoked.unwrap_or(false),

@@ -15,6 +15,21 @@ use sha2::{Digest, Sha256};
 pub const SCOPES: [&str; 8] =
     ["connectors:read", "connectors:write", "tokens:read", "proxy", "tools", "agents", "jobs", "admin"];
 
+/// What a scope allows, in plain words.
+pub fn scope_in_words(scope: &str) -> &'static str {
+    match scope {
+        "connectors:read" => "See connectors, their health and what happened to them",
+        "connectors:write" => "Add, change, reconnect, disconnect and remove connectors",
+        "tokens:read" => "Read access tokens of connectors",
+        "proxy" => "Call the providers' own APIs through Holdfast",
+        "tools" => "Run tools, such as reading and answering tickets",
+        "agents" => "See, change and run agents",
+        "jobs" => "See, retry and discard work that waits",
+        "admin" => "Everything that any other scope allows",
+        _ => "",
+    }
+}
+
 /// A new secret text: the prefix and 256 random bits.
 pub fn secret_text(prefix: &str, random: &dyn Random) -> SecretString {
     let mut bytes = [0; 32];
@@ -66,5 +81,17 @@ impl Keys {
         let mut kept = self.0.write().expect("no panic happens while it is held");
         kept.keys.clear();
         kept.generation += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{SCOPES, scope_in_words};
+
+    #[test]
+    fn every_scope_has_its_own_words() {
+        let words: std::collections::HashSet<_> = SCOPES.iter().map(|scope| scope_in_words(scope)).collect();
+        assert_eq!(words.len(), SCOPES.len());
+        assert!(!words.contains(""));
     }
 }

@@ -4,6 +4,7 @@
 //! - [`api`], [`connect`], [`ops`]: REST, the connect flow's pages, health and metrics.
 //! - [`ui`]: the web UI.
 //! - [`agents`], [`tools`]: agents at work, and the one way to call a tool.
+//! - [`oauth_apps`]: the instance's OAuth apps, wherever they were set.
 //! - [`admin`]: what the command line asks of a service, here or in another process.
 //! - [`config`]: settings, from the compiled defaults, a file, the environment and flags.
 //! - [`seams`]: time, randomness and HTTP as values; the real ones.
@@ -24,6 +25,7 @@ pub mod keys;
 pub mod logging;
 mod mailbox;
 pub mod metrics;
+pub mod oauth_apps;
 pub mod ops;
 pub mod problem;
 pub mod registry;

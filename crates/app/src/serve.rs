@@ -10,7 +10,6 @@ use axum::{
     middleware::{self, Next},
     response::{IntoResponse, Response},
 };
-use chrono::{DateTime, Utc};
 use futures::FutureExt as _;
 use holdfast_store::ServingLock;
 use tokio::net::TcpListener;
@@ -21,18 +20,8 @@ use tower_http::{
 use tracing::{debug, error, info, warn};
 
 use crate::{
-    admin, agents, api,
-    app::App,
-    config::{Config, is_loopback},
-    connect,
-    metrics::UPKEEP_INTERVAL,
-    ops,
-    problem::Problem,
-    ui,
+    admin, agents, api, app::App, config::is_loopback, connect, metrics::UPKEEP_INTERVAL, ops, problem::Problem, ui,
 };
-
-/// The client secret's end is told from this many days ahead on (TE-11).
-pub const SECRET_WARNING_DAYS: i64 = 30;
 
 /// Everything that is served.
 pub fn router(app: &Arc<App>) -> Router {
@@ -42,10 +31,11 @@ pub fn router(app: &Arc<App>) -> Router {
         .merge(ui::router(Arc::clone(app)))
         .merge(connect::router(Arc::clone(app)))
         .merge(ops::router(Arc::clone(app)))
-        .layer(middleware::from_fn_with_state(Arc::clone(app), ui::view::troubles))
         .layer(middleware::from_fn_with_state(app.config.is_loopback(), own_host))
         .layer(middleware::from_fn(clean_path))
         .layer(CatchPanicLayer::custom(|_| panicked()))
+        .layer(middleware::from_fn_with_state(Arc::clone(app), ui::view::troubles))
+        .layer(middleware::from_fn_with_state(Arc::clone(app), ui::armour::wear))
         .layer(middleware::from_fn(log))
         .layer(PropagateRequestIdLayer::new(id.clone()))
         .layer(SetRequestIdLayer::new(id, MakeRequestUuid))
@@ -65,7 +55,7 @@ async fn own_host(State(loopback): State<bool>, request: Request, next: Next) ->
     let url = host.and_then(|host| url::Url::parse(&format!("http://{host}")).ok());
     if loopback && !url.as_ref().is_some_and(is_loopback) {
         let detail = "This instance is on loopback; call it by 127.0.0.1 or localhost, or set public_url.";
-        return Problem::new(StatusCode::MISDIRECTED_REQUEST, "wrong_host", detail).into_response();
+        return refused(&request, Problem::new(StatusCode::MISDIRECTED_REQUEST, "wrong_host", detail));
     }
     next.run(request).await
 }
@@ -75,13 +65,18 @@ async fn clean_path(request: Request, next: Next) -> Response {
     let uri = request.uri();
     let text = |part: &str| percent_decoded(part).is_some_and(|text| !text.contains('\0'));
     if !text(uri.path()) {
-        return Problem::not_found("thing").into_response();
+        return refused(&request, Problem::not_found("thing"));
     }
     if !uri.query().is_none_or(text) {
         let detail = "The query holds bytes that are no text.";
-        return Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", detail).into_response();
+        return refused(&request, Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", detail));
     }
     next.run(request).await
+}
+
+/// A problem for programs, a page for people.
+fn refused(request: &Request, problem: Problem) -> Response {
+    if ui::is_api(request.uri().path()) { problem.into_response() } else { ui::refused(&problem).into_response() }
 }
 
 fn percent_decoded(text: &str) -> Option<String> {
@@ -183,7 +178,8 @@ impl Beside {
     }
 }
 
-/// Refreshes what is due, looking every so often, and again at once while a full batch was refreshed.
+/// Refreshes what is due, looking every so often, when something became due out of its turn, and again at once while a
+/// full batch was refreshed.
 async fn schedule(app: Arc<App>) {
     let batch = u64::from(app.config.refresh.batch);
     while !app.draining.is_cancelled() {
@@ -192,7 +188,10 @@ async fn schedule(app: Arc<App>) {
             Ok(_) => {}
             Err(error) => warn!(%error, "could not look for what is due"),
         }
-        pause(&app, app.config.refresh.loop_interval).await;
+        tokio::select! {
+            () = pause(&app, app.config.refresh.loop_interval) => {}
+            () = app.due.notified() => {}
+        }
     }
 }
 
@@ -205,8 +204,12 @@ async fn upkeep(app: Arc<App>) {
         let now = app.seams.clock.uptime();
         if told.is_none_or(|at| now.saturating_sub(at) >= day) {
             told = Some(now);
-            for warning in secret_warnings(&app.config, app.seams.clock.now()) {
-                warn!("{warning}");
+            match app.apps.ends().await {
+                Ok(ends) => {
+                    let warnings = ends.iter().filter_map(|end| end.warning(app.seams.clock.now()));
+                    warnings.for_each(|warning| warn!("{warning}"));
+                }
+                Err(error) => warn!(%error, "could not look when client secrets end"),
             }
         }
         pause(&app, UPKEEP_INTERVAL).await;
@@ -214,27 +217,6 @@ async fn upkeep(app: Arc<App>) {
             return;
         }
     }
-}
-
-/// One line for each OAuth app whose client secret ends soon or has ended.
-pub fn secret_warnings(config: &Config, now: DateTime<Utc>) -> Vec<String> {
-    let warning = |provider: &String, end: DateTime<Utc>| {
-        let days = (end - now).num_days();
-        if end <= now {
-            Some(format!(
-                "the client secret of {provider} ended on {}; set a new one in oauth_apps.{provider}",
-                end.date_naive()
-            ))
-        } else if days <= SECRET_WARNING_DAYS {
-            Some(format!(
-                "the client secret of {provider} ends in {days} days; make a new one there and set it as \
-                 oauth_apps.{provider}.next_client_secret"
-            ))
-        } else {
-            None
-        }
-    };
-    config.oauth_apps.iter().filter_map(|(id, app)| warning(id, app.client_secret_expires_at?)).collect()
 }
 
 /// Until the time is over, or the service is asked to stop.
@@ -267,31 +249,4 @@ pub fn asked_to_stop() -> impl Future<Output = ()> + Send + 'static {
         }
     };
     asked
-}
-
-#[cfg(test)]
-mod tests {
-    use chrono::{DateTime, TimeDelta, Utc};
-
-    use super::secret_warnings;
-    use crate::config::{Config, Sources};
-
-    /// TE-11
-    #[test]
-    fn a_client_secret_that_ends_is_told_in_time_and_after() {
-        let end: DateTime<Utc> = "2027-01-31T00:00:00Z".parse().unwrap();
-        let sources = Sources::default()
-            .with_variable("HOLDFAST_OAUTH_APPS__ZENDESK__CLIENT_ID", "client")
-            .with_variable("HOLDFAST_OAUTH_APPS__ZENDESK__CLIENT_SECRET_EXPIRES_AT", "2027-01-31T00:00:00Z");
-        let config = Config::load(&sources).unwrap();
-        let told = |days: i64| secret_warnings(&config, end - TimeDelta::days(days));
-
-        assert!(told(31).is_empty());
-        for (days, words) in [(30, "ends in 30 days"), (7, "ends in 7 days"), (0, "ended on 2027-01-31"), (-9, "ended")]
-        {
-            let lines = told(days);
-            assert_eq!(lines.len(), 1, "{days} days before");
-            assert!(lines[0].contains(words) && lines[0].contains("oauth_apps.zendesk"), "{lines:?}");
-        }
-    }
 }

@@ -421,6 +421,8 @@ pub enum Signal {
     ApiKey(String),
     /// This agent: itself, what stops it, a run of it.
     Agent(AgentId),
+    /// The instance's OAuth app of this provider.
+    OAuthApp(String),
     /// Signals may have been missed: trust nothing that is remembered.
     All,
 }

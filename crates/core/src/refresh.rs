@@ -12,6 +12,7 @@ mod flight;
 mod probe;
 pub mod timing;
 
+pub use call::ClientTaken;
 pub use engine::{Engine, Ports};
 pub use probe::TestReport;
 

@@ -164,6 +164,7 @@ impl Store {
                 Some(("connector", id)) => self.inner.hub.send(Signal::Connector(id.into())),
                 Some(("agent", id)) => self.inner.hub.send(Signal::Agent(id.into())),
                 Some(("key", id)) => self.inner.hub.send(Signal::ApiKey(id.to_owned())),
+                Some(("app", provider)) => self.inner.hub.send(Signal::OAuthApp(provider.to_owned())),
                 _ if notification.payload() == own_ping => self.hear(),
                 _ => {}
             }

@@ -97,7 +97,11 @@ impl From<&Tool> for ToolBody {
 #[utoipa::path(get, path = "/providers", tag = "providers", responses((status = 200, body = List<ProviderBody>)))]
 pub(super) async fn list(State(app): State<Arc<App>>, caller: Caller) -> Result<Json<List<ProviderBody>>, Problem> {
     caller.needs("connectors:read")?;
-    let set_up = |about: &About| about.auth_kind == AuthKind::ApiKey || app.config.oauth_apps.contains_key(about.id);
-    let data = app.providers().iter().map(|provider| ProviderBody::new(provider.about(), set_up(provider.about())));
-    Ok(Json(List { data: data.collect(), next_cursor: None }))
+    let mut data = Vec::new();
+    for provider in app.providers().iter() {
+        let about = provider.about();
+        let set_up = about.auth_kind == AuthKind::ApiKey || app.apps.is_set_up(about.id).await?;
+        data.push(ProviderBody::new(about, set_up));
+    }
+    Ok(Json(List { data, next_cursor: None }))
 }

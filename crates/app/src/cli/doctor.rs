@@ -3,6 +3,7 @@
 use std::{process::ExitCode, time::Duration};
 
 use holdfast_core::ports::{Body, HttpRequest};
+use holdfast_store::{AppSecret, Store, StoredApp};
 use http::{HeaderMap, Method};
 use serde::Serialize;
 
@@ -10,9 +11,8 @@ use super::Output;
 use crate::{
     app,
     config::{Config, ConfigError},
-    registry,
+    oauth_apps, registry,
     seams::Seams,
-    serve::secret_warnings,
 };
 
 /// A clock that is further off than this from the database's spoils what people read, and hints at worse.
@@ -59,32 +59,43 @@ pub(super) async fn run(loaded: Result<Config, ConfigError>, output: Output) -> 
 async fn examine(config: Config) -> anyhow::Result<Vec<Finding>> {
     let mut findings = Vec::new();
     let seams = Seams::system(&config)?;
+    let mut stored = Vec::new();
     if config.master_key.is_none() {
         let remedy = "holdfast master-key new > master.key && chmod 600 master.key, then set master_key_file";
         findings.push(bad("master key", "none is set", remedy));
     } else {
-        findings.extend(examine_database(&config, &seams).await);
+        let (database, store) = examine_database(&config, &seams).await;
+        findings.extend(database);
+        if let Some(store) = store {
+            stored = store.oauth_apps().await?;
+            if !store.has_users().await? {
+                let detail = "nobody can sign in yet; `holdfast serve` logs a link that makes the first owner";
+                findings.push(good("people", detail));
+            }
+        }
     }
-    findings.extend(examine_providers(&config, &seams));
+    findings.extend(examine_providers(&config, &seams, &stored));
     findings.push(examine_public_url(&config, &seams).await);
     Ok(findings)
 }
 
-async fn examine_database(config: &Config, seams: &Seams) -> Vec<Finding> {
+/// Also the store, if it can be read: its schema is up to date and its master key is right.
+async fn examine_database(config: &Config, seams: &Seams) -> (Vec<Finding>, Option<Store>) {
     let shown = config.database.shown_url();
     let exists = config.database.sqlite_path().is_none_or(|path| path.exists());
     let folder = config.database.sqlite_path().and_then(|path| path.parent().map(std::path::Path::to_owned));
     if let Some(folder) = folder.filter(|folder| !folder.as_os_str().is_empty() && !folder.is_dir()) {
         let detail = format!("the folder {} does not exist", folder.display());
-        return vec![bad("database", detail, "make it, or correct database.url")];
+        return (vec![bad("database", detail, "make it, or correct database.url")], None);
     }
     if !exists {
-        return vec![good("database", format!("{shown} does not exist yet; `holdfast serve` makes it"))];
+        return (vec![good("database", format!("{shown} does not exist yet; `holdfast serve` makes it"))], None);
     }
     let store = match app::open(config, seams, "doctor".to_owned()).await {
         Ok(store) => store,
         Err(error) => {
-            return vec![bad("database", format!("{shown}: {error:#}"), "check database.url, and that it is running")];
+            let remedy = "check database.url, and that it is running";
+            return (vec![bad("database", format!("{shown}: {error:#}"), remedy)], None);
         }
     };
     let mut findings = vec![good("database", format!("{shown} answers"))];
@@ -92,15 +103,17 @@ async fn examine_database(config: &Config, seams: &Seams) -> Vec<Finding> {
         Ok(steps) => steps.iter().filter(|(_, applied)| !applied).count(),
         Err(error) => {
             findings.push(bad("schema", format!("{:#}", anyhow::Error::new(error)), "holdfast migrate"));
-            return findings;
+            return (findings, None);
         }
     };
     if pending > 0 {
         findings.push(bad("schema", format!("{pending} steps are pending"), "holdfast migrate, or start the service"));
-        return findings;
+        return (findings, None);
     }
     findings.push(good("schema", "up to date"));
-    match store.unlock().await {
+    let unlocked = store.unlock().await;
+    let readable = unlocked.is_ok();
+    match unlocked {
         Ok(()) => findings.push(good("master key", "it is the one that sealed this database")),
         Err(error) => findings.push(bad(
             "master key",
@@ -116,10 +129,10 @@ async fn examine_database(config: &Config, seams: &Seams) -> Vec<Finding> {
             bad("clock", format!("{off} s off the database's"), "run NTP on both machines")
         });
     }
-    findings
+    (findings, readable.then_some(store))
 }
 
-fn examine_providers(config: &Config, seams: &Seams) -> Vec<Finding> {
+fn examine_providers(config: &Config, seams: &Seams, stored: &[StoredApp]) -> Vec<Finding> {
     let providers = match registry::providers(config) {
         Ok(providers) => providers,
         Err(error) => return vec![bad("providers", format!("{error:#}"), "correct that key")],
@@ -127,14 +140,26 @@ fn examine_providers(config: &Config, seams: &Seams) -> Vec<Finding> {
     let mut findings = Vec::new();
     for provider in providers.iter() {
         let about = provider.about();
+        let of_ui = stored.iter().find(|app| app.provider == about.id);
+        let opens = |secret: &Option<AppSecret>| secret.as_ref().is_none_or(|secret| secret.secret.is_some());
         if config.oauth_apps.contains_key(about.id) {
-            findings.push(good("OAuth app", format!("{} has one", about.name)));
+            findings.push(good("OAuth app", format!("{} has one, in the configuration", about.name)));
+        } else if of_ui.is_some_and(|app| !opens(&app.secret) || !opens(&app.next_secret)) {
+            let remedy = "enter it again in the web UI, under Settings, OAuth apps";
+            findings.push(bad("OAuth app", format!("a client secret of {} cannot be opened", about.name), remedy));
+        } else if of_ui.is_some() {
+            findings.push(good("OAuth app", format!("{} has one, set in the web UI", about.name)));
         } else {
-            let remedy = format!("register one there, and set oauth_apps.{}.client_id and .client_secret", about.id);
+            let remedy = format!(
+                "register one there, and enter it in the web UI under Settings, OAuth apps, or set \
+                 oauth_apps.{}.client_id and .client_secret",
+                about.id
+            );
             findings.push(bad("OAuth app", format!("{} has none, so it cannot be connected", about.name), remedy));
         }
     }
-    for warning in secret_warnings(config, seams.clock.now()) {
+    let ends = oauth_apps::ends(&config.oauth_apps, stored);
+    for warning in ends.iter().filter_map(|end| end.warning(seams.clock.now())) {
         findings.push(bad("client secret", warning, "see the provider's page of the OAuth app"));
     }
     findings

@@ -279,10 +279,17 @@ async fn redeem(
     session: &Session,
     code: &SecretString,
 ) -> Result<(Outcome, holdfast_core::ports::OAuthApp), Ending> {
-    let Some(client) = app.config.oauth_apps.get(&asked.snapshot.provider).map(crate::config::OAuthAppConfig::app)
-    else {
-        let text = "The operator of this instance has to set up an OAuth app first.";
-        return Err(Ending::trouble("There is no OAuth app", text));
+    let client = match app.apps.of(&asked.snapshot.provider).await {
+        Ok(Some(client)) => client,
+        Ok(None) => {
+            let text = "The operator of this instance has to set up an OAuth app first.";
+            return Err(Ending::trouble("There is no OAuth app", text));
+        }
+        Err(error) => {
+            error!(error = format!("{:#}", anyhow::Error::new(error)), "the OAuth app cannot be read");
+            let text = "Something on our side does not answer. Start again from your connect link in a few minutes.";
+            return Err(Ending::trouble("Not at the moment", text));
+        }
     };
     if asked.facts.pkce && session.verifier.is_none() {
         let text = "What was kept of its start cannot be read. Start again from your connect link.";
@@ -359,8 +366,8 @@ async fn store(app: &Arc<App>, session: &Session, asked: &Asked, tokens: TokenSe
     let snapshot: &Snapshot = &asked.snapshot;
     let access_token = tokens.access_token.clone();
     let give_back = async || {
-        if let Some(client) = app.config.oauth_apps.get(&snapshot.provider) {
-            app.engine.revoke(&asked.facts, &client.app(), &access_token).await;
+        if let Ok(Some(client)) = app.apps.of(&snapshot.provider).await {
+            app.engine.revoke(&asked.facts, &client, &access_token).await;
         }
     };
     if snapshot.account.is_empty() {

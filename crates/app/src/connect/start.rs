@@ -144,7 +144,7 @@ pub(super) async fn start(
         session.account = Some(named_account(&app, &session, &typed).await?);
     }
     let asked = asked(&app, &session).await?;
-    let Some(client) = app.config.oauth_apps.get(&asked.snapshot.provider) else {
+    let Some(client) = app.apps.of(&asked.snapshot.provider).await.map_err(ours)? else {
         return Err(no_app(asked.provider.about().name));
     };
     let random = app.seams.random.as_ref();

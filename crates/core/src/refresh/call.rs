@@ -14,6 +14,20 @@ use crate::{
 
 /// A token endpoint's answer longer than this is not one.
 const LONGEST_ANSWER_BYTES: usize = 256 * 1024;
+/// Somebody waits for the page.
+const CLIENT_CHECK: Duration = Duration::from_secs(8);
+
+/// Whether a provider takes a client secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClientTaken {
+    /// It does.
+    Yes,
+    /// It refuses the client, in these words.
+    No(String),
+    /// It did not say, for this reason.
+    Unknown(String),
+}
+
 impl Engine {
     /// Sends one token request and reads its answer.
     pub(crate) async fn call(
@@ -58,6 +72,28 @@ impl Engine {
         let took = self.ports.clock.uptime().saturating_sub(started);
         self.ports.meter.exchange(provider.about().id, outcome.kind(), took);
         outcome
+    }
+
+    /// Asks a token endpoint whether it takes this client secret, with a code that nobody was given: a client is looked at
+    /// before its grant (RFC 6749 section 5.2), and no grant can be harmed.
+    pub async fn try_client(
+        &self,
+        provider: &dyn Provider,
+        facts: &OAuth2,
+        app: &OAuthApp,
+        secret: Option<&SecretString>,
+        grant: &Grant<'_>,
+    ) -> ClientTaken {
+        match self.call(provider, facts, app, secret, grant, CLIENT_CHECK).await {
+            Outcome::Rotated(_) | Outcome::Rejected(_) => ClientTaken::Yes,
+            Outcome::AppBroken(refusal) => match refusal.code.as_deref() {
+                Some("invalid_client" | "unauthorized_client") => ClientTaken::No(refusal.words()),
+                _ => ClientTaken::Unknown(refusal.words()),
+            },
+            Outcome::Busy(refusal) | Outcome::Transient(refusal) | Outcome::Ambiguous(refusal) => {
+                ClientTaken::Unknown(refusal.words())
+            }
+        }
     }
 
     /// Gives a token back, as far as the provider lets us; a failure is only logged.

@@ -335,7 +335,7 @@ impl Engine {
             };
             match signal {
                 Ok(Signal::Connector(connector)) => self.cache.changed(&connector),
-                Ok(Signal::ApiKey(_) | Signal::Agent(_)) => {}
+                Ok(Signal::ApiKey(_) | Signal::Agent(_) | Signal::OAuthApp(_)) => {}
                 Ok(Signal::All) | Err(broadcast::error::RecvError::Lagged(_)) => self.cache.all_changed(),
                 Err(broadcast::error::RecvError::Closed) => return,
             }
