@@ -12,4 +12,5 @@ mod health;
 mod import;
 mod reconnect;
 mod storage;
+mod ui_sign_in;
 mod work;

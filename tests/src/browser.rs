@@ -46,7 +46,8 @@ impl Page {
     /// Its heading.
     pub fn title(&self) -> &str {
         let after = self.text.split_once("<title>").map_or("", |(_, after)| after);
-        after.split_once(" - Holdfast</title>").map_or("", |(title, _)| title)
+        let title = after.split_once("</title>").map_or("", |(title, _)| title);
+        [" - Holdfast", " · Holdfast"].iter().find_map(|end| title.strip_suffix(end)).unwrap_or_default()
     }
 }
 
@@ -100,6 +101,26 @@ impl Browser {
         self.send(request).await
     }
 
+    /// Sends a form's body, with more headers.
+    pub async fn submit(&self, url: &str, body: &str, headers: &[(&str, &str)]) -> Page {
+        let form = self.http.request(Method::POST, url).header("content-type", "application/x-www-form-urlencoded");
+        let request = headers.iter().fold(form, |request, (name, value)| request.header(*name, *value));
+        self.send(request.body(body.to_owned())).await
+    }
+
+    /// Keeps another cookie, or this one no more where the value is empty.
+    ///
+    /// # Panics
+    /// Never.
+    pub fn keep(&self, name: &str, value: &str) {
+        let mut kept = self.cookies.lock().expect("no panic happens while it is held");
+        if value.is_empty() {
+            kept.remove(name);
+        } else {
+            kept.insert(name.to_owned(), value.to_owned());
+        }
+    }
+
     /// The cookies that it keeps.
     pub fn cookies(&self) -> BTreeMap<String, String> {
         self.cookies.lock().expect("no panic happens while it is held").clone()
@@ -119,8 +140,7 @@ impl Browser {
             let cookie = cookie.to_str().expect("a cookie is text");
             let (name, rest) = cookie.split_once('=').expect("a cookie has a name");
             let value = rest.split(';').next().unwrap_or_default();
-            let mut kept = self.cookies.lock().expect("no panic happens while it is held");
-            kept.insert(name.to_owned(), value.to_owned());
+            self.keep(name, value);
         }
         let text = response.text().await.expect("the body arrives");
         let mut seen = self.seen.lock().expect("no panic happens while it is held");

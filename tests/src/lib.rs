@@ -3,6 +3,8 @@
 //! - [`database`]: a database of its own for each test, of either kind.
 //! - [`service`]: a service in this process with a clock in the test's hand, entered by HTTP.
 //! - [`browser`]: somebody's browser without its window: cookies, and no redirects by itself.
+//! - [`html`]: what a page says and asks, and such browsers that fill it in.
+//! - [`people`]: people of such a service, and their way in.
 //! - [`chromium`]: a real browser: pages are looked at, filled, pressed and checked.
 //! - [`command`]: the binary `holdfast` as a process.
 //! - [`demo`]: `holdfast demo` as a process.
@@ -21,6 +23,8 @@ pub mod command;
 pub mod cut;
 pub mod database;
 pub mod demo;
+pub mod html;
+pub mod people;
 pub mod pooler;
 pub mod process;
 pub mod service;

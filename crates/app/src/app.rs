@@ -16,9 +16,8 @@ use tracing::warn;
 use url::Url;
 
 use crate::{
-    agents::Agents, config::Config, connect::Links, demo::Demo, keys::Keys, metrics::Metrics, oauth_apps::Apps, registry,
-    seams::Seams,
-    ui::view::Views,
+    agents::Agents, config::Config, connect::Links, demo::Demo, keys::Keys, metrics::Metrics, oauth_apps::Apps,
+    registry, seams::Seams, ui::view::Views,
 };
 
 /// Another process serves this SQLite file.

@@ -7,16 +7,15 @@
 mod door;
 mod story;
 
-use std::{path::PathBuf, sync::Arc};
+use std::path::PathBuf;
 
-use axum::Router;
 use holdfast_core::{OrgId, ports::StoreError};
 use secrecy::SecretString;
 
 pub(crate) use door::{Welcome, address, welcome};
 pub(crate) use story::Bar;
 
-use crate::app::App;
+use crate::{app::App, ui::routes::Routes};
 
 /// The helpdesk that is connected from the start, by its account.
 pub(crate) const FIRST: &str = "acme";
@@ -45,6 +44,6 @@ impl Demo {
 }
 
 /// Pages of the demo; where there is none, there is nothing.
-pub(crate) fn routes() -> Router<Arc<App>> {
+pub(crate) fn routes() -> Routes {
     door::routes()
 }

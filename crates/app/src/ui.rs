@@ -1,19 +1,25 @@
 //! The web UI: pages from Tera templates, forms that post, redirect and get, and a little script that only makes them
 //! nicer. Everything works without it.
 //!
+//! - [`routes`]: every route with what it takes to use it.
 //! - [`view`]: templates, and the frame that every page stands in.
 //! - [`person`]: who is signed in, and what they may do.
 //! - [`form`]: what a form posted, with its CSRF token checked.
 //! - [`trouble`]: what went wrong, as a page with a way on.
+//! - [`armour`]: the headers that every answer carries.
 
+pub(crate) mod armour;
 mod assets;
 pub(crate) mod cookies;
 pub(crate) mod form;
 pub(crate) mod moment;
 pub(crate) mod passwords;
 pub(crate) mod person;
+pub mod routes;
+mod settings;
 mod setup;
 mod sign_in;
+pub(crate) mod throttle;
 pub(crate) mod trouble;
 pub mod view;
 
@@ -21,32 +27,80 @@ use std::sync::Arc;
 
 use axum::{
     Router,
-    http::{HeaderName, HeaderValue, header},
-    response::Redirect,
-    routing::{get, post},
+    extract::{DefaultBodyLimit, State},
+    http::{StatusCode, Uri},
+    response::{IntoResponse, Redirect, Response},
 };
-use tower_http::set_header::SetResponseHeaderLayer;
 
 pub use setup::announce as announce_setup;
 
-use crate::{app::App, demo};
+use crate::{app::App, demo, problem::Problem};
+use person::Person;
+use routes::{Declared, Needs, Routes};
+use trouble::Trouble;
+
+/// A form longer than this is none of ours.
+const LONGEST_FORM_BYTES: usize = 256 * 1024;
+
+/// All pages, with what each takes.
+fn routes() -> Routes {
+    Routes::new()
+        .get("/", Needs::Nothing, async || Redirect::to("/connectors"))
+        .merge(assets::routes())
+        .merge(setup::routes())
+        .merge(sign_in::routes())
+        .merge(settings::routes())
+        .merge(demo::routes())
+}
+
+/// The same as a list, for whoever wants to hold it against something.
+pub fn declared() -> Vec<Declared> {
+    routes().declared()
+}
 
 /// All pages.
 pub fn router(app: Arc<App>) -> Router {
-    let unless_set = |name: HeaderName, value: &'static str| {
-        SetResponseHeaderLayer::if_not_present(name, HeaderValue::from_static(value))
-    };
-    Router::new()
-        .route("/", get(async || Redirect::to("/connectors")))
-        .route("/sign-in", get(sign_in::show).post(sign_in::sign_in))
-        .route("/sign-out", post(sign_in::sign_out))
-        .route("/setup", get(setup::show).post(setup::set_up))
-        .merge(demo::routes())
-        .layer(unless_set(header::CACHE_CONTROL, "no-store"))
-        .route("/static/{file}", get(assets::file))
-        .layer(unless_set(header::REFERRER_POLICY, "same-origin"))
-        .layer(unless_set(header::X_CONTENT_TYPE_OPTIONS, "nosniff"))
-        .layer(unless_set(header::X_FRAME_OPTIONS, "DENY"))
-        .layer(unless_set(HeaderName::from_static("cross-origin-opener-policy"), "same-origin"))
+    routes()
+        .guarded(&app)
+        .method_not_allowed_fallback(other_method)
+        .fallback(nothing_here)
+        .layer(DefaultBodyLimit::max(LONGEST_FORM_BYTES))
         .with_state(app)
+}
+
+/// A path that nobody serves.
+async fn nothing_here(State(_): State<Arc<App>>, person: Result<Option<Person>, Trouble>, uri: Uri) -> Response {
+    if is_api(uri.path()) {
+        let detail = "There is no such route; see /api/v1/openapi.json.";
+        return Problem::new(StatusCode::NOT_FOUND, "not_found", detail).into_response();
+    }
+    Trouble::NotFound { person: person.ok().flatten().map(Box::new) }.into_response()
+}
+
+/// A form's address in the address bar, most of the time: after a reload that was not sent again, or from the history.
+async fn other_method(person: Result<Option<Person>, Trouble>) -> Trouble {
+    Trouble::Told {
+        status: StatusCode::METHOD_NOT_ALLOWED,
+        title: "This address only takes a form".to_owned(),
+        way_on: "Go back to the page with the form, and send it from there.".to_owned(),
+        person: person.ok().flatten().map(Box::new),
+    }
+}
+
+/// What keeps a request from all pages, as a page.
+pub(crate) fn refused(problem: &Problem) -> Trouble {
+    match problem.status() {
+        StatusCode::NOT_FOUND => Trouble::NotFound { person: None },
+        status => Trouble::Told {
+            status,
+            title: "This cannot be answered".to_owned(),
+            way_on: problem.detail().to_owned(),
+            person: None,
+        },
+    }
+}
+
+/// Whether programs call here, and read problems instead of pages.
+pub(crate) fn is_api(path: &str) -> bool {
+    path == "/api" || path.starts_with("/api/")
 }

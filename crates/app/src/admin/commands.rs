@@ -15,7 +15,10 @@ use crate::{
     keys::{self, SCOPES},
     mailbox,
     problem::Problem,
-    ui::passwords,
+    ui::{
+        passwords,
+        throttle::{self, Subject},
+    },
 };
 
 /// What a command asks. It crosses a socket that only the server's own user may open.
@@ -24,6 +27,8 @@ use crate::{
 #[expect(missing_docs, reason = "each is a command of the command line")]
 pub enum Ask {
     UserCreate { org: String, email: String, role: Role, operator: bool, password: Option<String> },
+    UserSetPassword { email: String, org: Option<String>, password: Option<String> },
+    UserList { org: Option<String> },
     KeyCreate { org: String, name: String, scopes: Vec<String> },
     KeyList { org: Option<String> },
     KeyRevoke { id: String },
@@ -61,6 +66,22 @@ pub async fn run(app: &Arc<App>, ask: Ask) -> Result<Value, Refused> {
     match ask {
         Ask::UserCreate { org, email, role, operator, password } => {
             user_create(app, &org, &email, role, operator, password.map(SecretString::from)).await
+        }
+        Ask::UserSetPassword { email, org, password } => {
+            user_set_password(app, &email, org.as_deref(), password.map(SecretString::from)).await
+        }
+        Ask::UserList { org } => {
+            let mut all = Vec::new();
+            for (name, org) in orgs(app, org.as_deref()).await? {
+                for user in app.store.users(&org).await? {
+                    all.push(json!({
+                        "id": user.id, "org": name, "email": user.email, "name": user.name, "role": user.role,
+                        "operator": user.operator, "created_at": user.created_at,
+                        "password": if user.password_hash.is_some() { "set" } else { "none" },
+                    }));
+                }
+            }
+            Ok(Value::Array(all))
         }
         Ask::KeyCreate { org, name, scopes } => key_create(app, &org, &name, &scopes).await,
         Ask::KeyList { org } => {
@@ -125,12 +146,9 @@ async fn user_create(
     if !mailbox::is_address(email) {
         return Err(Refused::new(format!("{email:?} is not an e-mail address, such as ada@example.com")));
     }
-    let password_hash = match &password {
+    let password_hash = match password {
         None => None,
-        Some(password) => match passwords::complaint(password.expose_secret()) {
-            Some(complaint) => return Err(Refused::new(complaint)),
-            None => Some(passwords::hash_now(password).map_err(|error| Refused::new(error.to_string()))?),
-        },
+        Some(password) => Some(hashed(password, &[email, org]).await?),
     };
     let org = app.store.ensure_org(&checked_name(org, "organisation")?).await?;
     let at = app.seams.clock.now();
@@ -139,6 +157,54 @@ async fn user_create(
         Ok(id) => Ok(json!({ "id": id })),
         Err(EmailTaken) => Err(Refused::new(format!("the organisation has a person with the address {email} already"))),
     }
+}
+
+/// A person who forgot it. Whoever runs the installation is who may do that.
+async fn user_set_password(
+    app: &App,
+    email: &str,
+    org: Option<&str>,
+    password: Option<SecretString>,
+) -> Result<Value, Refused> {
+    let rows = app.store.find_users_by_email(email).await?;
+    let asked: Vec<_> = rows.iter().filter(|user| org.is_none_or(|org| user.org_name == org)).collect();
+    let user = match (asked.as_slice(), org) {
+        ([user], _) => *user,
+        ([], Some(org)) => return Err(Refused::new(format!("nobody in {org:?} has the address {email}"))),
+        ([], None) => {
+            return Err(Refused::new(format!(
+                "nobody has the address {email}; `holdfast user list` shows who is there"
+            )));
+        }
+        (several, _) => {
+            let names: Vec<_> = several.iter().map(|user| user.org_name.as_str()).collect();
+            let names = names.join(", ");
+            return Err(Refused::new(format!("{email} is in several organisations; say which with --org: {names}")));
+        }
+    };
+    let made = password.is_none().then(|| made_up(app));
+    let password = password.or_else(|| made.clone()).expect("one of the two is there");
+    let hash = hashed(password, &[&user.email, &user.org_name]).await?;
+    app.store.set_password(&user.id, &hash, None).await?;
+    throttle::forget(app, Subject::address(&user.email)).await?;
+    Ok(json!({ "id": user.id, "password": made.as_ref().map(ExposeSecret::expose_secret) }))
+}
+
+/// A password that can be read out over the telephone: 96 random bits.
+fn made_up(app: &App) -> SecretString {
+    let mut bytes = [0; 12];
+    app.seams.random.fill(&mut bytes);
+    let group = |three: &[u8]| three.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
+    SecretString::from(bytes.chunks(3).map(group).collect::<Vec<_>>().join("-"))
+}
+
+async fn hashed(password: SecretString, known: &[&str]) -> Result<SecretString, Refused> {
+    if let Some(complaint) = passwords::complaint(password.expose_secret(), known) {
+        // As the errors of commands begin.
+        let (first, rest) = complaint.split_at(1);
+        return Err(Refused::new(format!("{}{rest}", first.to_lowercase())));
+    }
+    passwords::hash(password).await.map_err(|error| Refused::new(error.to_string()))
 }
 
 async fn key_create(app: &App, org: &str, name: &str, scopes: &[String]) -> Result<Value, Refused> {

@@ -128,6 +128,26 @@ pub enum UserCommand {
         #[arg(long)]
         password_stdin: bool,
     },
+    /// Set a new password, for somebody who forgot theirs; signs them out everywhere
+    ///
+    /// Makes one and prints it, alone and only this once, unless it is read from stdin.
+    SetPassword {
+        /// E-mail address of the person
+        #[arg(long, value_name = "ADDRESS")]
+        email: String,
+        /// Name of the organisation; needed where the person belongs to several
+        #[arg(long, value_name = "NAME")]
+        org: Option<String>,
+        /// Read the password from stdin, one line
+        #[arg(long)]
+        password_stdin: bool,
+    },
+    /// List people; never their passwords
+    List {
+        /// Only of this organisation
+        #[arg(long, value_name = "NAME")]
+        org: Option<String>,
+    },
 }
 
 /// What a person may do in an organisation.
@@ -241,6 +261,9 @@ mod tests {
             "holdfast --config /etc/holdfast.toml --json doctor",
             "holdfast master-key new",
             "holdfast user create --org Acme --email a@example.com --role owner --operator --password-stdin",
+            "holdfast user set-password --email a@example.com",
+            "holdfast user set-password --email a@example.com --org Acme --password-stdin",
+            "holdfast user list --org Acme --json",
             "holdfast key create --org Acme --name ci --scope connectors:read tokens:read",
             "holdfast key create --org Acme --name ci --scope connectors:read --scope tokens:read",
             "holdfast key list --org Acme",

@@ -17,10 +17,26 @@ use crate::{
 };
 
 pub(super) async fn user(config: Config, command: UserCommand, output: Output) -> anyhow::Result<ExitCode> {
-    let UserCommand::Create { org, email, role, operator, password_stdin } = command;
-    let password = if password_stdin { Some(one_line()?) } else { None };
-    let ask = Ask::UserCreate { org, email, role: role.into(), operator, password };
-    one(config, ask, output, |value| format!("created user {}", text(&value["id"]))).await
+    let typed = |from_stdin: bool| from_stdin.then(one_line).transpose();
+    match command {
+        UserCommand::Create { org, email, role, operator, password_stdin } => {
+            let password = typed(password_stdin)?;
+            let ask = Ask::UserCreate { org, email, role: role.into(), operator, password };
+            one(config, ask, output, |value| format!("created user {}", text(&value["id"]))).await
+        }
+        UserCommand::SetPassword { email, org, password_stdin } => {
+            let ask = Ask::UserSetPassword { email, org, password: typed(password_stdin)? };
+            one(config, ask, output, |value| match value["password"].as_str() {
+                Some(made) => made.to_owned(),
+                None => format!("set the password of user {}", text(&value["id"])),
+            })
+            .await
+        }
+        UserCommand::List { org } => {
+            let columns = ["id", "org", "email", "name", "role", "operator", "password", "created_at"];
+            one(config, Ask::UserList { org }, output, |value| table(value, &columns)).await
+        }
+    }
 }
 
 pub(super) async fn key(config: Config, command: KeyCommand, output: Output) -> anyhow::Result<ExitCode> {

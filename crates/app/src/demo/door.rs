@@ -4,10 +4,8 @@
 use std::sync::Arc;
 
 use axum::{
-    Router,
     extract::{Path, State},
     response::{IntoResponse, Redirect, Response},
-    routing::get,
 };
 use axum_extra::extract::cookie::{Cookie, CookieJar, SameSite};
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
@@ -18,7 +16,13 @@ use subtle::ConstantTimeEq;
 use tracing::warn;
 
 use super::Demo;
-use crate::{app::App, ui::trouble::Trouble};
+use crate::{
+    app::App,
+    ui::{
+        routes::{Needs, Routes},
+        trouble::Trouble,
+    },
+};
 
 /// Set for whoever came through the door.
 const COOKIE: &str = "holdfast_demo";
@@ -41,8 +45,9 @@ pub(crate) struct Filled {
     password: String,
 }
 
-pub(super) fn routes() -> Router<Arc<App>> {
-    Router::new().route("/demo/open/{key}", get(open))
+pub(super) fn routes() -> Routes {
+    // The key is what it takes.
+    Routes::new().get("/demo/open/{key}", Needs::Nothing, open)
 }
 
 /// The address that fills in the form.

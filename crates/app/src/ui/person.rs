@@ -3,8 +3,8 @@
 use std::{convert::Infallible, sync::Arc};
 
 use axum::{
-    extract::{FromRequestParts, OptionalFromRequestParts, OriginalUri},
-    http::{Method, request::Parts},
+    extract::{FromRequestParts, OptionalFromRequestParts, Request},
+    http::{HeaderMap, Method, Uri, header, request::Parts},
 };
 use axum_extra::extract::cookie::CookieJar;
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
@@ -12,6 +12,7 @@ use chrono::TimeDelta;
 use holdfast_core::{OrgId, Role};
 use holdfast_store::{BrowserSession, User};
 use sha2::{Digest, Sha256};
+use url::Url;
 
 use super::{
     cookies::{self, Kind},
@@ -20,7 +21,7 @@ use super::{
 use crate::{app::App, demo::Bar, keys};
 
 /// A session that was not used for this long is over.
-const LONGEST_PAUSE: TimeDelta = TimeDelta::days(14);
+pub(super) const LONGEST_PAUSE: TimeDelta = TimeDelta::days(14);
 /// A visit is noted no more often than this.
 const NOTE_EVERY: TimeDelta = TimeDelta::minutes(5);
 
@@ -68,7 +69,7 @@ impl Person {
     }
 
     /// The person of this cookie.
-    async fn find(app: &App, jar: &CookieJar) -> Result<Option<Self>, Trouble> {
+    pub(super) async fn find(app: &App, jar: &CookieJar) -> Result<Option<Self>, Trouble> {
         let Some(token) = Kind::Session.read(app, jar) else { return Ok(None) };
         let now = app.seams.clock.now();
         let found = app.store.find_browser_session(&keys::hash(&token), now, now - LONGEST_PAUSE).await?;
@@ -88,21 +89,40 @@ impl FromRequestParts<Arc<App>> for Person {
     type Rejection = Trouble;
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Trouble> {
-        let jar = CookieJar::from_headers(&parts.headers);
-        if let Some(person) = Self::find(app, &jar).await? {
-            return Ok(person);
+        // The guard of the routes has looked already, where the route says that it takes somebody.
+        if let Some(person) = parts.extensions.get::<Self>() {
+            return Ok(person.clone());
         }
-        // What was posted is gone; the page with its form is where to go on.
-        let uri = parts.extensions.get::<OriginalUri>().map_or(&parts.uri, |uri| &uri.0);
-        let back = uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
-        Err(Trouble::SignedOut { back, posted: parts.method != Method::GET && parts.method != Method::HEAD })
+        let found = Self::find(app, &CookieJar::from_headers(&parts.headers)).await?;
+        found.ok_or_else(|| nobody(app, &parts.method, &parts.uri, &parts.headers))
     }
+}
+
+/// Nobody is signed in: where this request's person goes on once they are.
+pub(super) fn signed_out(app: &App, request: &Request) -> Trouble {
+    nobody(app, request.method(), request.uri(), request.headers())
+}
+
+/// What was posted is gone; the page with its form is where to go on, and a browser says which one that was.
+fn nobody(app: &App, method: &Method, uri: &Uri, headers: &HeaderMap) -> Trouble {
+    if *method == Method::GET || *method == Method::HEAD {
+        let back = uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
+        return Trouble::SignedOut { back, posted: false };
+    }
+    let referer = headers.get(header::REFERER).and_then(|page| Url::parse(page.to_str().ok()?).ok());
+    let page = referer.filter(|page| page.origin() == app.config.public_url().origin());
+    let back = page
+        .map_or_else(|| "/".to_owned(), |page| page[url::Position::BeforePath..url::Position::AfterQuery].to_owned());
+    Trouble::SignedOut { back, posted: true }
 }
 
 impl OptionalFromRequestParts<Arc<App>> for Person {
     type Rejection = Trouble;
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Option<Self>, Trouble> {
+        if let Some(person) = parts.extensions.get::<Self>() {
+            return Ok(Some(person.clone()));
+        }
         Self::find(app, &CookieJar::from_headers(&parts.headers)).await
     }
 }

@@ -8,21 +8,34 @@ use axum::{
     response::{IntoResponse, Redirect, Response},
 };
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
-use holdfast_core::{Role, ports::StoreError};
-use holdfast_store::NewUser;
+use holdfast_core::ports::StoreError;
+use holdfast_store::FirstUser;
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq;
 use tracing::{info, warn};
 
-use super::{form::Posted, passwords, person::Visitor, sign_in::begin, trouble::Trouble, view::View};
+use super::{
+    form::Posted,
+    passwords,
+    person::Visitor,
+    routes::{Needs, Routes},
+    sign_in::begin,
+    trouble::Trouble,
+    view::View,
+};
 use crate::{app::App, care, mailbox};
 
 /// Its secret, the same on all replicas.
 const SECRET: &str = "setup";
 
+pub(super) fn routes() -> Routes {
+    // The pages themselves ask for the token of the log.
+    Routes::new().get("/setup", Needs::Nothing, show).post("/setup", Needs::Nothing, set_up)
+}
+
 /// Where the first owner is made, as long as nobody is there.
-pub async fn address(app: &App) -> Result<Option<String>, StoreError> {
+async fn address(app: &App) -> Result<Option<String>, StoreError> {
     if app.store.has_users().await? {
         return Ok(None);
     }
@@ -33,6 +46,7 @@ pub async fn address(app: &App) -> Result<Option<String>, StoreError> {
 /// Tells the log of it.
 pub async fn announce(app: &App) {
     match address(app).await {
+        // On purpose, and the one secret that is: whoever reads the log runs the service. It works once.
         Ok(Some(address)) => info!("nobody can sign in yet; make the first owner at {address}"),
         Ok(None) => {}
         Err(error) => warn!(%error, "could not look whether anybody can sign in"),
@@ -40,7 +54,7 @@ pub async fn announce(app: &App) {
 }
 
 #[derive(Deserialize)]
-pub(super) struct Asked {
+struct Asked {
     #[serde(default)]
     token: String,
 }
@@ -64,7 +78,7 @@ struct Problems {
 }
 
 #[derive(Deserialize)]
-pub(super) struct SetUp {
+struct SetUp {
     #[serde(default)]
     token: String,
     #[serde(default)]
@@ -78,11 +92,7 @@ pub(super) struct SetUp {
 }
 
 /// GET /setup
-pub(super) async fn show(
-    State(app): State<Arc<App>>,
-    visitor: Visitor,
-    Query(asked): Query<Asked>,
-) -> Result<Response, Trouble> {
+async fn show(State(app): State<Arc<App>>, visitor: Visitor, Query(asked): Query<Asked>) -> Result<Response, Trouble> {
     checked(&app, &asked.token).await?;
     let page = SetupPage { token: &asked.token, ..SetupPage::default() };
     let view = View::plain(&visitor.csrf, "pages/setup.html", "Set up Holdfast", &page);
@@ -90,7 +100,7 @@ pub(super) async fn show(
 }
 
 /// POST /setup
-pub(super) async fn set_up(
+async fn set_up(
     State(app): State<Arc<App>>,
     visitor: Visitor,
     headers: HeaderMap,
@@ -103,18 +113,15 @@ pub(super) async fn set_up(
         let view = View::plain(&visitor.csrf, "pages/setup.html", "Set up Holdfast", &page);
         return Ok((visitor.jar.clone(), view.status(StatusCode::UNPROCESSABLE_ENTITY).show(&app)).into_response());
     }
-    let hash = passwords::hash(form.password.clone()).await.map_err(|_| Trouble::Garbled)?;
-    let user = NewUser {
-        org: app.store.ensure_org(form.org.trim()).await?,
+    let first = FirstUser {
+        secret: SECRET.to_owned(),
+        org: form.org.trim().to_owned(),
         email: form.email.clone(),
-        name: Some(form.name.trim().to_owned()),
-        role: Role::Owner,
-        operator: true,
-        password_hash: Some(hash),
+        name: form.name.trim().to_owned(),
+        password_hash: passwords::hash(form.password.clone()).await.map_err(|_| Trouble::Garbled)?,
         at: app.seams.clock.now(),
     };
-    let Some(id) = app.store.create_first_user(&user).await? else { return Err(done()) };
-    app.store.forget_instance_secret(SECRET).await?;
+    let Some(id) = app.store.create_first_user(&first).await? else { return Err(done()) };
     info!(user.id = id, "the first owner was made");
     let user = app.store.find_user(&id).await?.ok_or_else(done)?;
     let jar = begin(&app, visitor.jar.clone(), &headers, &user, Vec::new()).await?;
@@ -158,6 +165,10 @@ fn complaints(form: &SetUp) -> Problems {
             mailbox::is_address(form.email.trim()),
             "This is not an e-mail address, such as ada@example.com.",
         ),
-        password: passwords::complaint(form.password.expose_secret()).unwrap_or_default(),
+        password: passwords::complaint(
+            form.password.expose_secret(),
+            &[form.email.trim(), form.name.trim(), form.org.trim()],
+        )
+        .unwrap_or_default(),
     }
 }

@@ -9,7 +9,7 @@ use axum::{
     response::{IntoResponse, Redirect, Response},
 };
 use axum_extra::extract::cookie::CookieJar;
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::TimeDelta;
 use holdfast_store::{NewBrowserSession, User};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
@@ -21,6 +21,8 @@ use super::{
     moment::span,
     passwords,
     person::{Person, Visitor},
+    routes::{Needs, Routes},
+    throttle::{self, Subject},
     trouble::Trouble,
     view::View,
 };
@@ -32,18 +34,23 @@ use crate::{
 
 /// However much it is used.
 const SESSION_LIFE: TimeDelta = TimeDelta::days(30);
-/// So many wrong passwords for one address cost nothing.
-const FREE_FAILURES: i64 = 5;
-/// Many people may sit behind one.
-const FREE_FAILURES_OF_A_HOST: i64 = 50;
-/// The longest that one has to wait.
-const LONGEST_WAIT: TimeDelta = TimeDelta::minutes(15);
-/// After this, failures are forgotten.
-const FORGET_AFTER: TimeDelta = TimeDelta::hours(1);
+/// A browser's name for itself is kept up to here.
+const LONGEST_BROWSER: usize = 300;
+/// No address of ours is longer.
+const LONGEST_NEXT: usize = 2000;
+
+pub(super) fn routes() -> Routes {
+    Routes::new()
+        .get("/sign-in", Needs::Nothing, show)
+        .post("/sign-in", Needs::Nothing, sign_in)
+        // Also for somebody whose session is over meanwhile: they get where they wanted to.
+        .post("/sign-out", Needs::Nothing, sign_out)
+}
 
 #[derive(Deserialize)]
-pub(super) struct Asked {
-    next: Option<String>,
+struct Asked {
+    #[serde(default)]
+    next: String,
 }
 
 #[derive(Serialize)]
@@ -55,7 +62,7 @@ struct SignInPage<'a> {
 }
 
 #[derive(Deserialize)]
-pub(super) struct SignIn {
+struct SignIn {
     #[serde(default)]
     email: String,
     #[serde(default)]
@@ -65,73 +72,77 @@ pub(super) struct SignIn {
 }
 
 /// GET /sign-in
-pub(super) async fn show(
+async fn show(
     State(app): State<Arc<App>>,
     person: Option<Person>,
     visitor: Visitor,
     Query(asked): Query<Asked>,
-) -> Result<Response, Trouble> {
-    let next = asked.next.unwrap_or_default();
+) -> Response {
+    let next = local(&asked.next);
     if person.is_some() {
-        return Ok(Redirect::to(local(&next)).into_response());
+        return Redirect::to(next).into_response();
     }
     let demo = demo::welcome(&app, &visitor.jar).await;
-    let page = SignInPage { email: "", next: &next, problem: None, demo: demo.as_ref() };
+    let page = SignInPage { email: "", next, problem: None, demo: demo.as_ref() };
     let view = View::plain(&visitor.csrf, "pages/sign_in.html", "Sign in", &page);
-    Ok((visitor.jar.clone(), view.show(&app)).into_response())
+    (visitor.jar.clone(), view.show(&app)).into_response()
 }
 
 /// POST /sign-in
-pub(super) async fn sign_in(
+async fn sign_in(
     State(app): State<Arc<App>>,
     peer: Option<Extension<ConnectInfo<SocketAddr>>>,
     visitor: Visitor,
     headers: HeaderMap,
     Posted(form): Posted<SignIn>,
 ) -> Result<Response, Trouble> {
+    let next = local(&form.next);
     let demo = demo::welcome(&app, &visitor.jar).await;
     let refuse = |status, problem: String| {
-        let page = SignInPage { email: &form.email, next: &form.next, problem: Some(problem), demo: demo.as_ref() };
+        let page = SignInPage { email: &form.email, next, problem: Some(problem), demo: demo.as_ref() };
         let view = View::plain(&visitor.csrf, "pages/sign_in.html", "Sign in", &page);
         (visitor.jar.clone(), view.status(status).show(&app)).into_response()
     };
-    let now = app.seams.clock.now();
-    let subjects = subjects(&form.email, peer.map(|Extension(ConnectInfo(peer))| peer));
-    for (subject, free) in &subjects {
-        if let Some(wait) = wait(&app, subject, *free, now).await? {
-            let wait = span(wait).unwrap_or_else(|| "a few seconds".to_owned());
-            let problem = format!("Too many attempts. Wait {wait}, then try again.");
-            return Ok(refuse(StatusCode::TOO_MANY_REQUESTS, problem));
-        }
+    let host = Subject::host(peer.map(|Extension(ConnectInfo(peer))| peer));
+    let subjects: Vec<_> = std::iter::once(Subject::address(&form.email)).chain(host).collect();
+    if let Err(wait) = throttle::attempt(&app, &subjects).await? {
+        return Ok(refuse(StatusCode::TOO_MANY_REQUESTS, too_many(wait)));
     }
-    let proven = proven(&app, &form).await?;
+    let proven = proven(&app, &form.email, &form.password).await?;
     let Some((user, also)) = proven.split_first() else {
-        for (subject, _) in &subjects {
-            app.store.count_failure(subject, now, now - FORGET_AFTER).await?;
-        }
         warn!("somebody tried to sign in with a wrong address or password");
-        let problem =
-            "Address or password is not right. Mind capital letters, and which address you were invited with.";
+        let problem = "Address or password is not right. Mind capital letters, and which address you were added with.";
         return Ok(refuse(StatusCode::UNPROCESSABLE_ENTITY, problem.to_owned()));
     };
-    app.store.forget_failures(&subjects[0].0).await?;
+    throttle::succeeded(&app, &subjects).await?;
     let also = also.iter().map(|user| user.id.clone()).collect();
     let jar = begin(&app, visitor.jar.clone(), &headers, user, also).await?;
-    Ok((jar, Redirect::to(local(&form.next))).into_response())
+    Ok((jar, Redirect::to(next)).into_response())
 }
 
 /// POST /sign-out
-pub(super) async fn sign_out(
+async fn sign_out(
     State(app): State<Arc<App>>,
-    person: Person,
+    person: Option<Person>,
     jar: CookieJar,
-    Posted(Nothing {}): Posted<Nothing>,
+    posted: Result<Posted<Nothing>, Trouble>,
 ) -> Result<Response, Trouble> {
-    app.store.end_browser_session(&person.user.id, &person.session.id).await?;
+    if let Some(person) = person {
+        posted?;
+        app.store.end_browser_session(&person.user.id, &person.session.id).await?;
+        info!(user.id = person.user.id, "{} signed out", person.user.id);
+    }
     Ok((jar.add(Kind::Session.end(&app)), Redirect::to("/sign-in")).into_response())
 }
 
-/// Signs this browser in, with a cookie that nobody has seen before.
+/// What somebody is told who has to wait.
+pub(super) fn too_many(wait: TimeDelta) -> String {
+    // In whole seconds, and never a moment too early.
+    let wait = span(wait + TimeDelta::milliseconds(999)).unwrap_or_else(|| "a few seconds".to_owned());
+    format!("Too many attempts. Wait {wait}, then try again.")
+}
+
+/// Signs this browser in, with a cookie that nobody has seen before. Whoever was signed in here before is signed out.
 pub(super) async fn begin(
     app: &App,
     jar: CookieJar,
@@ -148,54 +159,35 @@ pub(super) async fn begin(
         browser: headers
             .get(header::USER_AGENT)
             .and_then(|name| name.to_str().ok())
-            .map(|name| name.chars().take(200).collect()),
+            .map(|name| name.chars().take(LONGEST_BROWSER).collect()),
         at,
         expires_at: at + SESSION_LIFE,
     };
     app.store.create_browser_session(&session).await?;
+    if let Some(before) = Kind::Session.read(app, &jar) {
+        app.store.end_session_of_cookie(&keys::hash(&before)).await?;
+    }
     info!(user.id = user.id, "{} signed in", user.id);
     Ok(jar.add(Kind::Session.set(app, token.expose_secret().to_owned())))
 }
 
 /// The rows of this address whose password this is, the oldest first.
-async fn proven(app: &App, form: &SignIn) -> Result<Vec<User>, Trouble> {
-    if form.password.expose_secret().chars().count() > passwords::LONGEST {
+async fn proven(app: &App, email: &str, password: &SecretString) -> Result<Vec<User>, Trouble> {
+    if password.expose_secret().chars().count() > passwords::LONGEST {
         return Ok(Vec::new());
     }
-    let users = app.store.find_users_by_email(&form.email).await?;
+    let users = app.store.find_users_by_email(email).await?;
     let hashes = users.iter().map(|user| user.password_hash.clone()).collect();
-    let right = passwords::verify(form.password.clone(), hashes).await;
+    let right = passwords::verify(password.clone(), hashes).await;
     Ok(users.into_iter().zip(right).filter_map(|(user, right)| right.then_some(user)).collect())
 }
 
-/// What failures are counted for: the address, and the caller's host where it is not a proxy of the operator's.
-fn subjects(email: &str, peer: Option<SocketAddr>) -> Vec<([u8; 32], i64)> {
-    let mut subjects = vec![(keys::hash(&format!("address|{}", email.trim().to_lowercase())), FREE_FAILURES)];
-    let public = peer.map(|peer| peer.ip()).filter(|ip| match ip {
-        std::net::IpAddr::V4(ip) => !(ip.is_private() || ip.is_loopback() || ip.is_link_local()),
-        std::net::IpAddr::V6(ip) => !(ip.is_unique_local() || ip.is_loopback() || ip.is_unicast_link_local()),
-    });
-    if let Some(ip) = public {
-        subjects.push((keys::hash(&format!("host|{ip}")), FREE_FAILURES_OF_A_HOST));
-    }
-    subjects
-}
-
-/// How long this subject still has to wait: twice as long after each failure.
-async fn wait(app: &App, subject: &[u8; 32], free: i64, now: DateTime<Utc>) -> Result<Option<TimeDelta>, Trouble> {
-    let Some(throttle) = app.store.find_throttle(subject).await? else { return Ok(None) };
-    let over = throttle.failures - free;
-    if over < 0 {
-        return Ok(None);
-    }
-    let wait = TimeDelta::seconds(5 << over.min(10)).min(LONGEST_WAIT);
-    let left = throttle.last_at + wait - now;
-    Ok((left > TimeDelta::zero()).then_some(left))
-}
-
-/// Where to go on: a path of ours and nothing else.
+/// Where to go on: a path of ours and nothing else. Browsers read `\` as `/`, and leave control characters out.
 fn local(next: &str) -> &str {
-    let ours = next.starts_with('/') && !next.starts_with("//") && !next.contains(['\\', '\r', '\n', '\t', '\0']);
+    let ours = next.starts_with('/')
+        && !next.starts_with("//")
+        && !next.contains(|c: char| c == '\\' || c.is_control())
+        && next.len() <= LONGEST_NEXT;
     if ours { next } else { "/" }
 }
 
@@ -205,10 +197,25 @@ mod tests {
 
     #[test]
     fn only_paths_of_ours_are_gone_on_to() {
-        assert_eq!(local("/connectors/con_1?filter=x"), "/connectors/con_1?filter=x");
-        for bad in
-            ["", "https://evil.example", "//evil.example", "/\\evil.example", "/\t/evil.example", "javascript:x", "x"]
-        {
+        for good in ["/", "/connectors/con_1?filter=x", "/connectors?q=a//b", "/connectors?q=é"] {
+            assert_eq!(local(good), good);
+        }
+        for bad in [
+            "",
+            "https://evil.example",
+            "//evil.example",
+            "///evil.example",
+            "/\\evil.example",
+            "\\/evil.example",
+            "/x\\..\\\\evil.example",
+            "/\t/evil.example",
+            "/\u{1}/evil.example",
+            "/x\r\nSet-Cookie: a=b",
+            " /x",
+            "javascript:x",
+            "x",
+            &format!("/{}", "x".repeat(3000)),
+        ] {
             assert_eq!(local(bad), "/", "{bad:?}");
         }
     }

@@ -38,6 +38,8 @@ pub(crate) enum Trouble {
     Forged,
     /// The form did not arrive as it was sent.
     Garbled,
+    /// The form is longer than any of ours.
+    TooLong,
     /// Something else, in words.
     Told {
         /// HTTP status.
@@ -99,13 +101,18 @@ impl Trouble {
             Self::Forged => say(
                 StatusCode::FORBIDDEN,
                 "This form is out of date",
-                "You signed in or out since it was opened, or it came from another site. Go back, load the page again, \
-                 and send it from there. Nothing was changed.",
+                "You signed in or out since it was opened, or it came from another site, or your browser keeps no cookies. \
+                 Go back, load the page again, and send it from there. Nothing was changed.",
             ),
             Self::Garbled => say(
                 StatusCode::BAD_REQUEST,
                 "The form did not arrive as it was sent",
                 "Go back, load the page again, and send it once more. Nothing was changed.",
+            ),
+            Self::TooLong => say(
+                StatusCode::PAYLOAD_TOO_LARGE,
+                "That is too long",
+                "Go back, shorten what you entered, and send it again. Nothing was changed.",
             ),
             Self::Told { status, title, way_on, .. } => (*status, title.clone(), way_on.clone()),
         }
@@ -115,7 +122,7 @@ impl Trouble {
     pub(crate) fn person(&self) -> Option<&Person> {
         match self {
             Self::Forbidden { person, .. } | Self::NotFound { person } | Self::Told { person, .. } => person.as_deref(),
-            Self::SignedOut { .. } | Self::Forged | Self::Garbled => None,
+            Self::SignedOut { .. } | Self::Forged | Self::Garbled | Self::TooLong => None,
         }
     }
 }

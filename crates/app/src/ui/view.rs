@@ -15,11 +15,11 @@ use tera::{Context, Tera};
 use tracing::error;
 
 use super::{
-    assets,
+    assets, is_api,
     person::Person,
     trouble::{Trouble, TroublePage, sign_in_address},
 };
-use crate::{app::App, demo::Bar};
+use crate::{app::App, demo::Bar, problem::Code};
 
 #[derive(Embed)]
 #[folder = "../../templates"]
@@ -181,11 +181,22 @@ fn policy(leads_to: Option<&str>) -> HeaderValue {
     HeaderValue::try_from(policy).expect("sources are a valid header")
 }
 
-/// Makes a page of a [`Trouble`].
+/// Makes a page of a [`Trouble`], and of what went wrong in our own code where people look.
 pub(crate) async fn troubles(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    let for_people = !is_api(request.uri().path());
     let id = request.headers().get("x-request-id").and_then(|id| id.to_str().ok()).unwrap_or_default().to_owned();
     let mut response = next.run(request).await;
-    let Some(trouble) = response.extensions_mut().remove::<Trouble>() else { return response };
+    let panicked = response.extensions().get::<Code>().is_some_and(|code| code.0 == "internal");
+    let trouble = match response.extensions_mut().remove::<Trouble>() {
+        Some(trouble) => trouble,
+        None if for_people && panicked => Trouble::Told {
+            status: response.status(),
+            title: "Something went wrong on our side".to_owned(),
+            way_on: "Try again. If it stays so, the number below finds it in the log.".to_owned(),
+            person: None,
+        },
+        None => return response,
+    };
     let (status, title, way_on) = trouble.words();
     let sign_in = match &trouble {
         Trouble::SignedOut { back, .. } => Some(sign_in_address(back)),

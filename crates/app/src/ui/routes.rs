@@ -1,0 +1,162 @@
+//! The routes of the pages, each with what it takes to use it. What is declared here is what is enforced: a route that is
+//! not declared cannot be added, and a test holds the whole list against a table of roles.
+
+use std::{collections::HashMap, fmt, sync::Arc};
+
+use axum::{
+    Router,
+    extract::{MatchedPath, Request, State},
+    handler::Handler,
+    http::{Method, StatusCode},
+    middleware::{Next, from_fn_with_state},
+    response::{IntoResponse, Response},
+    routing::{MethodRouter, get, post},
+};
+use axum_extra::extract::cookie::CookieJar;
+use holdfast_core::Role;
+use tracing::error;
+
+use super::{form::from_elsewhere, person::Person, trouble::Trouble};
+use crate::app::App;
+
+/// What it takes to use a route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Needs {
+    /// Nothing: also somebody who is signed out. What the page itself asks for (a token, a link) is its own matter.
+    Nothing,
+    /// Somebody who is signed in.
+    SignedIn,
+    /// Somebody whose role is this, or more.
+    Role(Role),
+    /// Somebody who runs the instance. To others the page does not exist.
+    Operator,
+}
+
+/// One route.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Declared {
+    /// GET or POST.
+    pub method: Method,
+    /// As axum matches it.
+    pub path: &'static str,
+    /// What it takes.
+    pub needs: Needs,
+}
+
+/// Routes, while they are put together.
+#[derive(Default)]
+pub(crate) struct Routes {
+    router: Router<Arc<App>>,
+    declared: Vec<Declared>,
+}
+
+impl Routes {
+    /// None yet.
+    pub(crate) fn new() -> Self {
+        Self::default()
+    }
+
+    /// A page. It changes nothing.
+    pub(crate) fn get<H, T>(self, path: &'static str, needs: Needs, handler: H) -> Self
+    where
+        H: Handler<T, Arc<App>>,
+        T: 'static,
+    {
+        self.add(Method::GET, path, needs, get(handler))
+    }
+
+    /// A form. Its handler takes [`super::form::Posted`], which holds it to its CSRF token.
+    pub(crate) fn post<H, T>(self, path: &'static str, needs: Needs, handler: H) -> Self
+    where
+        H: Handler<T, Arc<App>>,
+        T: 'static,
+    {
+        self.add(Method::POST, path, needs, post(handler))
+    }
+
+    /// These and the others.
+    pub(crate) fn merge(mut self, other: Self) -> Self {
+        self.declared.extend(other.declared);
+        self.router = self.router.merge(other.router);
+        self
+    }
+
+    /// What was declared.
+    pub(crate) fn declared(self) -> Vec<Declared> {
+        self.declared
+    }
+
+    /// The router, behind its guard.
+    pub(crate) fn guarded(self, app: &Arc<App>) -> Router<Arc<App>> {
+        let mut needs: HashMap<&'static str, Vec<(Method, Needs)>> = HashMap::new();
+        for declared in self.declared {
+            needs.entry(declared.path).or_default().push((declared.method, declared.needs));
+        }
+        let guard = Guard { app: Arc::clone(app), needs: Arc::new(needs) };
+        self.router.route_layer(from_fn_with_state(guard, stand_guard))
+    }
+
+    fn add(mut self, method: Method, path: &'static str, needs: Needs, handler: MethodRouter<Arc<App>>) -> Self {
+        self.router = self.router.route(path, handler);
+        self.declared.push(Declared { method, path, needs });
+        self
+    }
+}
+
+impl fmt::Debug for Routes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(&self.declared).finish()
+    }
+}
+
+#[derive(Clone)]
+struct Guard {
+    app: Arc<App>,
+    needs: Arc<HashMap<&'static str, Vec<(Method, Needs)>>>,
+}
+
+impl Guard {
+    /// What this request takes; `None`: the path has no such method.
+    fn of(&self, request: &Request) -> Option<Needs> {
+        let path = request.extensions().get::<MatchedPath>()?;
+        // A page's head is the page without its body.
+        let method = if request.method() == Method::HEAD { &Method::GET } else { request.method() };
+        let declared = self.needs.get(path.as_str())?;
+        declared.iter().find(|(of, _)| of == method).map(|(_, needs)| *needs)
+    }
+}
+
+/// Lets through who may. Handlers find the person whom it has looked up in the request.
+async fn stand_guard(State(guard): State<Guard>, mut request: Request, next: Next) -> Response {
+    let known = request.extensions().get::<MatchedPath>().is_some_and(|path| guard.needs.contains_key(path.as_str()));
+    let Some(needs) = guard.of(&request) else {
+        if known {
+            // The router answers that itself.
+            return next.run(request).await;
+        }
+        error!("a page has no entry in the table of routes");
+        return StatusCode::INTERNAL_SERVER_ERROR.into_response();
+    };
+    if request.method() == Method::POST && from_elsewhere(request.headers()) {
+        return Trouble::Forged.into_response();
+    }
+    if needs == Needs::Nothing {
+        return next.run(request).await;
+    }
+    let jar = CookieJar::from_headers(request.headers());
+    let person = match Person::find(&guard.app, &jar).await {
+        Ok(Some(person)) => person,
+        Ok(None) => return super::person::signed_out(&guard.app, &request).into_response(),
+        Err(trouble) => return trouble.into_response(),
+    };
+    let allowed = match needs {
+        Needs::Nothing | Needs::SignedIn => Ok(()),
+        Needs::Role(role) => person.needs(role),
+        Needs::Operator => person.needs_operator(),
+    };
+    if let Err(trouble) = allowed {
+        return trouble.into_response();
+    }
+    request.extensions_mut().insert(person);
+    next.run(request).await
+}

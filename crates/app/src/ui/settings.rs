@@ -1,0 +1,75 @@
+//! Settings: one's own account, organisations, API keys, and the instance's OAuth apps.
+
+mod account;
+mod browsers;
+mod keys;
+mod oauth_app_form;
+mod oauth_apps;
+mod organisations;
+
+use std::sync::Arc;
+
+use axum::{extract::State, response::Response};
+use holdfast_core::{Role, provider::AuthKind};
+use serde::Serialize;
+
+use super::{
+    person::{LONGEST_PAUSE, Person},
+    routes::{Needs, Routes},
+    trouble::Trouble,
+    view::{Here, View},
+};
+use crate::app::App;
+
+pub(super) fn routes() -> Routes {
+    Routes::new()
+        .get("/settings", Needs::SignedIn, show)
+        .merge(account::routes())
+        .merge(organisations::routes())
+        .merge(keys::routes())
+        .merge(oauth_apps::routes())
+}
+
+/// What each of the pages holds, in a few words.
+#[derive(Serialize)]
+struct Overview {
+    sessions: usize,
+    organisations: usize,
+    /// `None`: not theirs to see.
+    keys: Option<usize>,
+    apps: Option<Apps>,
+}
+
+#[derive(Serialize)]
+struct Apps {
+    set_up: usize,
+    of: usize,
+    /// Whether one of them wants attention.
+    trouble: bool,
+}
+
+/// GET /settings
+async fn show(State(app): State<Arc<App>>, person: Person) -> Result<Response, Trouble> {
+    let now = app.seams.clock.now();
+    let sessions = app.store.browser_sessions(&person.user.id, now - LONGEST_PAUSE).await?.len();
+    let keys = if person.may(Role::Admin) {
+        let keys = app.store.keys(person.org()).await?;
+        Some(keys.iter().filter(|key| key.revoked_at.is_none()).count())
+    } else {
+        None
+    };
+    let apps = if person.user.operator { Some(apps(&app).await?) } else { None };
+    let page = Overview { sessions, organisations: 1 + person.session.also.len(), keys, apps };
+    Ok(View::of(&person, Here::Settings, "pages/settings/overview.html", "Settings", &page).show(&app))
+}
+
+async fn apps(app: &App) -> Result<Apps, Trouble> {
+    let mut counted = Apps { set_up: 0, of: 0, trouble: false };
+    for provider in app.providers().iter().filter(|provider| provider.about().auth_kind == AuthKind::OAuth2) {
+        let state = oauth_apps::State::of(app, provider.as_ref()).await?;
+        counted.of += 1;
+        counted.set_up += usize::from(state.is_set_up());
+        counted.trouble |= state.is_set_up() && state.trouble();
+    }
+    Ok(counted)
+}

@@ -1,0 +1,256 @@
+//! One's own account: name, password, and the browsers that are signed in.
+
+use std::sync::Arc;
+
+use axum::{
+    extract::{Path, Query, State},
+    http::StatusCode,
+    response::{IntoResponse, Redirect, Response},
+};
+use axum_extra::extract::cookie::CookieJar;
+use holdfast_core::{Role, ports::Changed};
+use holdfast_store::{BrowserSession, User};
+use secrecy::{ExposeSecret, SecretString};
+use serde::{Deserialize, Serialize};
+use tracing::info;
+
+use super::browsers;
+use crate::{
+    app::App,
+    care, keys,
+    ui::{
+        cookies::Kind,
+        form::{Nothing, Posted},
+        moment::Moment,
+        passwords,
+        person::{LONGEST_PAUSE, Person},
+        routes::{Needs, Routes},
+        sign_in::too_many,
+        throttle::{self, Subject},
+        trouble::Trouble,
+        view::{Here, View},
+    },
+};
+
+const HERE: &str = "/settings/account";
+
+pub(super) fn routes() -> Routes {
+    Routes::new()
+        .get(HERE, Needs::SignedIn, show)
+        .post("/settings/account/name", Needs::SignedIn, rename)
+        .post("/settings/account/password", Needs::SignedIn, change_password)
+        .post("/settings/account/sessions/{id}/end", Needs::SignedIn, end_session)
+        .post("/settings/account/sessions/end-others", Needs::SignedIn, end_others)
+}
+
+#[derive(Deserialize)]
+struct Asked {
+    #[serde(default)]
+    done: String,
+}
+
+/// What was just done, in words; an address may be made up, so only these are said.
+fn done(word: &str) -> Option<&'static str> {
+    match word {
+        "name" => Some("Your name is changed."),
+        "password" => Some("Your password is changed. Every other browser is signed out."),
+        "ended" => Some("That browser is signed out."),
+        "others" => Some("Every other browser is signed out."),
+        _ => None,
+    }
+}
+
+#[derive(Serialize, Default)]
+struct AccountPage<'a> {
+    done: Option<&'static str>,
+    email: &'a str,
+    org: &'a str,
+    role: &'static str,
+    operator: bool,
+    name: &'a str,
+    /// What their other organisations are called.
+    others: Vec<String>,
+    sessions: Vec<SessionRow>,
+    problems: Problems,
+}
+
+/// By the fields that they stand by.
+#[derive(Serialize, Default)]
+struct Problems {
+    name: String,
+    current: String,
+    new: String,
+}
+
+#[derive(Serialize)]
+struct SessionRow {
+    id: String,
+    browser: String,
+    /// Whether it is the one that asks.
+    here: bool,
+    seen: Moment,
+    since: Moment,
+    ends: Moment,
+}
+
+/// GET /settings/account
+async fn show(State(app): State<Arc<App>>, person: Person, Query(asked): Query<Asked>) -> Result<Response, Trouble> {
+    page(&app, &person, AccountPage { done: done(&asked.done), name: own_name(&person), ..AccountPage::default() })
+        .await
+}
+
+async fn page(app: &App, person: &Person, page: AccountPage<'_>) -> Result<Response, Trouble> {
+    let now = app.seams.clock.now();
+    let sessions = app.store.browser_sessions(&person.user.id, now - LONGEST_PAUSE).await?;
+    let row = |session: &BrowserSession| SessionRow {
+        id: session.id.clone(),
+        browser: browsers::in_words(session.browser.as_deref()),
+        here: session.id == person.session.id,
+        // Uses are noted every few minutes; this one is happening.
+        seen: Moment::new(if session.id == person.session.id { now } else { session.seen_at }, now),
+        since: Moment::new(session.created_at, now),
+        ends: Moment::new(session.expires_at.min(session.seen_at + LONGEST_PAUSE), now),
+    };
+    let wrong = [&page.problems.name, &page.problems.current, &page.problems.new].iter().any(|text| !text.is_empty());
+    let page = AccountPage {
+        email: &person.user.email,
+        org: &person.user.org_name,
+        role: role_in_words(person.user.role),
+        operator: person.user.operator,
+        others: others(app, person).await?.into_iter().map(|other| other.org_name).collect(),
+        sessions: sessions.iter().map(row).collect(),
+        ..page
+    };
+    let status = if wrong { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::OK };
+    let view = View::of(person, Here::Settings, "pages/settings/account.html", "Your account", &page);
+    Ok(view.status(status).show(app))
+}
+
+fn own_name(person: &Person) -> &str {
+    person.user.name.as_deref().unwrap_or_default()
+}
+
+/// What a role may do, in words.
+fn role_in_words(role: Role) -> &'static str {
+    match role {
+        Role::Owner => "Owner: everything",
+        Role::Admin => "Admin: connectors, agents and API keys; hears of failures",
+        Role::Member => "Member: daily work, such as testing a connector and running an agent",
+        Role::Viewer => "Viewer: looks at everything, changes nothing",
+    }
+}
+
+/// The rows of the same person in other organisations whose password was proven at sign-in, and that still are.
+pub(super) async fn others(app: &App, person: &Person) -> Result<Vec<User>, Trouble> {
+    let mut others = Vec::new();
+    for id in &person.session.also {
+        others.extend(app.store.find_user(id).await?);
+    }
+    Ok(others)
+}
+
+#[derive(Deserialize)]
+struct Rename {
+    #[serde(default)]
+    name: String,
+}
+
+/// POST /settings/account/name
+async fn rename(
+    State(app): State<Arc<App>>,
+    person: Person,
+    Posted(form): Posted<Rename>,
+) -> Result<Response, Trouble> {
+    let name = form.name.trim();
+    if !care::is_name(name) {
+        let problems = Problems {
+            name: "Your name has 1 to 100 characters; mails greet you by it.".to_owned(),
+            ..Problems::default()
+        };
+        return page(&app, &person, AccountPage { name: &form.name, problems, ..AccountPage::default() }).await;
+    }
+    app.store.rename_user(&person.user.id, name).await?;
+    Ok(back("name"))
+}
+
+#[derive(Deserialize)]
+struct ChangePassword {
+    #[serde(default)]
+    current: SecretString,
+    #[serde(default)]
+    new: SecretString,
+    /// Present: also in the person's other organisations, where they sign in with the same one.
+    everywhere: Option<String>,
+}
+
+/// POST /settings/account/password
+async fn change_password(
+    State(app): State<Arc<App>>,
+    person: Person,
+    jar: CookieJar,
+    Posted(form): Posted<ChangePassword>,
+) -> Result<Response, Trouble> {
+    let refuse = async |problems| {
+        page(&app, &person, AccountPage { name: own_name(&person), problems, ..AccountPage::default() }).await
+    };
+    // Whoever found an open browser may guess here, no faster than at the door.
+    let subjects = [Subject::person(&person.user.id)];
+    if let Err(wait) = throttle::attempt(&app, &subjects).await? {
+        return refuse(Problems { current: too_many(wait), ..Problems::default() }).await;
+    }
+    let mut rows = vec![person.user.clone()];
+    if form.everywhere.is_some() {
+        rows.extend(others(&app, &person).await?);
+    }
+    let hashes = rows.iter().map(|user| user.password_hash.clone()).collect();
+    let right = passwords::verify(form.current.clone(), hashes).await;
+    if right.first() != Some(&true) {
+        let current = "That is not your password.".to_owned();
+        return refuse(Problems { current, ..Problems::default() }).await;
+    }
+    throttle::succeeded(&app, &subjects).await?;
+    let known = [person.user.email.as_str(), own_name(&person), &person.user.org_name];
+    let new = passwords::complaint(form.new.expose_secret(), &known).or_else(|| {
+        let same = form.new.expose_secret() == form.current.expose_secret();
+        same.then(|| "That is the one that you have already.".to_owned())
+    });
+    if let Some(new) = new {
+        return refuse(Problems { new, ..Problems::default() }).await;
+    }
+    let hash = passwords::hash(form.new).await.map_err(|_| Trouble::Garbled)?;
+    for (user, _) in rows.iter().zip(right).filter(|(_, right)| *right) {
+        app.store.set_password(&user.id, &hash, Some(&person.session.id)).await?;
+        info!(user.id = user.id, "{} changed their password", user.id);
+    }
+    // A copy of the cookie ends with the password that it was made with.
+    let token = keys::secret_text("", app.seams.random.as_ref());
+    app.store.renew_browser_session(&person.session.id, &keys::hash(token.expose_secret())).await?;
+    Ok((jar.add(Kind::Session.set(&app, token.expose_secret().to_owned())), back("password")).into_response())
+}
+
+/// POST /settings/account/sessions/{id}/end
+async fn end_session(
+    State(app): State<Arc<App>>,
+    person: Person,
+    Path(id): Path<String>,
+    Posted(Nothing {}): Posted<Nothing>,
+) -> Result<Response, Trouble> {
+    match app.store.end_browser_session(&person.user.id, &id).await? {
+        Changed::Yes => Ok(back("ended")),
+        Changed::No => Err(Trouble::not_found(&person)),
+    }
+}
+
+/// POST /settings/account/sessions/end-others
+async fn end_others(
+    State(app): State<Arc<App>>,
+    person: Person,
+    Posted(Nothing {}): Posted<Nothing>,
+) -> Result<Response, Trouble> {
+    app.store.end_other_browser_sessions(&person.user.id, &person.session.id).await?;
+    Ok(back("others"))
+}
+
+fn back(done: &str) -> Response {
+    Redirect::to(&format!("{HERE}?done={done}")).into_response()
+}

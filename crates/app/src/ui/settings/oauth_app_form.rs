@@ -1,0 +1,346 @@
+//! Changes of an OAuth app. A secret that the provider refuses is not saved, and the one before stays (RC-03).
+
+use std::sync::Arc;
+
+use axum::{
+    extract::{Path, State as Shared},
+    http::StatusCode,
+    response::{IntoResponse, Redirect, Response},
+};
+use chrono::{DateTime, NaiveDate, NaiveTime, Utc};
+use holdfast_core::{Provider, ports::Changed, refresh::ClientTaken};
+use holdfast_store::{AppSecret, StoredApp};
+use secrecy::{ExposeSecret, SecretString};
+use serde::Deserialize;
+use tracing::info;
+
+use super::oauth_apps::{HERE, Problems, State, Told, Typed, found, page};
+use crate::{
+    app::App,
+    oauth_apps::{check, renewed},
+    ui::{
+        form::{Nothing, Posted},
+        person::Person,
+        routes::{Needs, Routes},
+        trouble::Trouble,
+    },
+};
+
+/// No provider's are longer.
+const LONGEST: usize = 2000;
+
+pub(super) fn routes() -> Routes {
+    Routes::new()
+        .post("/settings/oauth-apps/{provider}", Needs::Operator, save)
+        .post("/settings/oauth-apps/{provider}/check", Needs::Operator, look)
+        .post("/settings/oauth-apps/{provider}/promote", Needs::Operator, promote)
+        .post("/settings/oauth-apps/{provider}/drop-next", Needs::Operator, drop_next)
+        .post("/settings/oauth-apps/{provider}/remove", Needs::Operator, remove)
+}
+
+#[derive(Deserialize)]
+struct Save {
+    #[serde(default)]
+    revision: i64,
+    #[serde(default)]
+    client_id: String,
+    /// Empty: as it is.
+    #[serde(default)]
+    client_secret: SecretString,
+    /// Empty: as it is.
+    #[serde(default)]
+    next_client_secret: SecretString,
+    #[serde(default)]
+    ends_on: String,
+    /// Another client id is meant.
+    confirm: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct OfRevision {
+    #[serde(default)]
+    revision: i64,
+    /// The provider's name, typed by whoever takes an app out.
+    #[serde(default)]
+    name: String,
+}
+
+/// POST /settings/oauth-apps/{provider}
+async fn save(
+    Shared(app): Shared<Arc<App>>,
+    person: Person,
+    Path(id): Path<String>,
+    Posted(form): Posted<Save>,
+) -> Result<Response, Trouble> {
+    let provider = found(&app, &person, &id)?;
+    let state = State::of(&app, provider.as_ref()).await?;
+    if state.is_configured() {
+        return Err(in_configuration(&person));
+    }
+    let held = state.held;
+    let before = state.stored();
+    if before.as_ref().map_or(0, |before| before.revision) != form.revision {
+        return Err(changed_meanwhile(&person));
+    }
+    let client_id = form.client_id.trim();
+    let now = app.seams.clock.now();
+    let mut problems = complaints(&form, client_id, before.as_ref());
+    let another = before.as_ref().is_some_and(|before| before.client_id != client_id);
+    let confirm = another && held > 0;
+    if problems == Problems::default() && confirm && form.confirm.is_none() {
+        problems.client_id = format!(
+            "{} were authorised for the client {}. With another client each of them has to be reconnected.",
+            connectors(held),
+            before.as_ref().map(|before| before.client_id.as_str()).unwrap_or_default()
+        );
+    }
+    let mut new = StoredApp {
+        provider: provider.about().id.to_owned(),
+        client_id: client_id.to_owned(),
+        secret: secret_of(&form.client_secret, before.as_ref().and_then(|before| before.secret.clone()), now),
+        next_secret: secret_of(&form.next_client_secret, before.as_ref().and_then(|b| b.next_secret.clone()), now),
+        secret_expires_at: date(&form.ends_on),
+        revision: form.revision,
+        changed_by: Some(person.actor()),
+        changed_at: now,
+    };
+    if problems == Problems::default() {
+        // Only what is new: the current secret may be over already, and the next one the cure.
+        if another || !form.client_secret.expose_secret().trim().is_empty() || before.is_none() {
+            problems.secret = checked(&app, provider.as_ref(), client_id, &mut new.secret).await?;
+        }
+        if new.next_secret.is_some() && (another || !form.next_client_secret.expose_secret().trim().is_empty()) {
+            problems.next = checked(&app, provider.as_ref(), client_id, &mut new.next_secret).await?;
+        }
+    }
+    if problems != Problems::default() {
+        let typed = Some(Typed { client_id: &form.client_id, ends_on: &form.ends_on, confirm });
+        let told = Told { typed, problems, ..Told::default() };
+        return page(&app, &person, provider.as_ref(), told, StatusCode::UNPROCESSABLE_ENTITY).await;
+    }
+    write(&app, &person, &new, "saved").await
+}
+
+/// POST /settings/oauth-apps/{provider}/check
+async fn look(
+    Shared(app): Shared<Arc<App>>,
+    person: Person,
+    Path(id): Path<String>,
+    Posted(Nothing {}): Posted<Nothing>,
+) -> Result<Response, Trouble> {
+    let provider = found(&app, &person, &id)?;
+    let name = provider.about().name;
+    let (mut told, mut said) = (Told::default(), Vec::new());
+    if let Some(configured) = app.apps.configured(&id) {
+        let configured = configured.app();
+        let (client_id, next) = (&configured.client_id, configured.next_client_secret);
+        let taken = check(&app, provider.as_ref(), client_id, configured.client_secret.as_ref()).await?;
+        said.extend(refusal(name, "current", &taken, configured.client_secret.as_ref()));
+        if let Some(next) = next {
+            let taken = check(&app, provider.as_ref(), client_id, Some(&next)).await?;
+            said.extend(refusal(name, "next", &taken, Some(&next)));
+        }
+    } else {
+        let Some(mut stored) = app.store.find_oauth_app(&id).await? else { return Err(Trouble::not_found(&person)) };
+        let client_id = stored.client_id.clone();
+        let now = app.seams.clock.now();
+        for (which, secret) in [("current", &mut stored.secret), ("next", &mut stored.next_secret)] {
+            let plain = match secret {
+                Some(AppSecret { secret: None, .. }) => continue,
+                None if which == "next" => continue,
+                Some(secret) => secret.secret.clone(),
+                None => None,
+            };
+            let taken = check(&app, provider.as_ref(), &client_id, plain.as_ref()).await?;
+            said.extend(refusal(name, which, &taken, plain.as_ref()));
+            if let Some(secret) = secret {
+                match taken {
+                    ClientTaken::Yes => secret.checked_at = Some(now),
+                    ClientTaken::No(_) => secret.checked_at = None,
+                    ClientTaken::Unknown(_) => {}
+                }
+            }
+        }
+        let unreadable = [&stored.secret, &stored.next_secret].into_iter().flatten().any(|one| one.secret.is_none());
+        // Whoever changed it meanwhile has had it checked.
+        if !unreadable {
+            let _moved = app.store.save_oauth_app(&stored).await?;
+        }
+    }
+    if said.is_empty() {
+        told.done = Some("The provider takes this client.");
+    } else {
+        told.trouble = Some(said.join(" "));
+    }
+    page(&app, &person, provider.as_ref(), told, StatusCode::OK).await
+}
+
+/// POST /settings/oauth-apps/{provider}/promote
+async fn promote(
+    Shared(app): Shared<Arc<App>>,
+    person: Person,
+    Path(id): Path<String>,
+    Posted(form): Posted<OfRevision>,
+) -> Result<Response, Trouble> {
+    let mut stored = of_revision(&app, &person, &id, form.revision).await?;
+    let Some(next) = stored.next_secret.take() else { return Err(changed_meanwhile(&person)) };
+    stored.secret = Some(next);
+    // It was the end of the secret before.
+    stored.secret_expires_at = None;
+    write(&app, &person, &stored, "promoted").await
+}
+
+/// POST /settings/oauth-apps/{provider}/drop-next
+async fn drop_next(
+    Shared(app): Shared<Arc<App>>,
+    person: Person,
+    Path(id): Path<String>,
+    Posted(form): Posted<OfRevision>,
+) -> Result<Response, Trouble> {
+    let mut stored = of_revision(&app, &person, &id, form.revision).await?;
+    stored.next_secret = None;
+    write(&app, &person, &stored, "dropped").await
+}
+
+/// POST /settings/oauth-apps/{provider}/remove
+async fn remove(
+    Shared(app): Shared<Arc<App>>,
+    person: Person,
+    Path(id): Path<String>,
+    Posted(form): Posted<OfRevision>,
+) -> Result<Response, Trouble> {
+    let provider = found(&app, &person, &id)?;
+    of_revision(&app, &person, &id, form.revision).await?;
+    if !form.name.trim().eq_ignore_ascii_case(provider.about().name) {
+        let trouble = Some(format!("To take it out, type its name: {}. Nothing was changed.", provider.about().name));
+        let told = Told { trouble, ..Told::default() };
+        return page(&app, &person, provider.as_ref(), told, StatusCode::UNPROCESSABLE_ENTITY).await;
+    }
+    if app.store.remove_oauth_app(&id, form.revision).await? == Changed::No {
+        return Err(changed_meanwhile(&person));
+    }
+    app.apps.forget();
+    info!(user.id = person.user.id, provider = id, "{} took the OAuth app of {id} out", person.user.id);
+    Ok(Redirect::to(&format!("{HERE}/{id}?done=removed")).into_response())
+}
+
+/// The app of the UI, as whoever sent the form has seen it.
+async fn of_revision(app: &App, person: &Person, id: &str, revision: i64) -> Result<StoredApp, Trouble> {
+    let provider = found(app, person, id)?;
+    let state = State::of(app, provider.as_ref()).await?;
+    if state.is_configured() {
+        return Err(in_configuration(person));
+    }
+    let stored = state.stored().ok_or_else(|| Trouble::not_found(person))?;
+    if stored.revision == revision { Ok(stored) } else { Err(changed_meanwhile(person)) }
+}
+
+async fn write(app: &App, person: &Person, new: &StoredApp, done: &str) -> Result<Response, Trouble> {
+    let new = StoredApp { changed_by: Some(person.actor()), changed_at: app.seams.clock.now(), ..new.clone() };
+    if app.store.save_oauth_app(&new).await? == Changed::No {
+        return Err(changed_meanwhile(person));
+    }
+    let id = &new.provider;
+    info!(user.id = person.user.id, provider = id, "{} changed the OAuth app of {id}", person.user.id);
+    renewed(app, id).await;
+    Ok(Redirect::to(&format!("{HERE}/{id}?done={done}")).into_response())
+}
+
+/// Asks the provider, and notes on the secret what it said. Answers what is wrong with it, in words; else nothing.
+async fn checked(
+    app: &App,
+    provider: &dyn Provider,
+    client_id: &str,
+    secret: &mut Option<AppSecret>,
+) -> Result<String, Trouble> {
+    let plain = secret.as_ref().and_then(|secret| secret.secret.clone());
+    let taken = check(app, provider, client_id, plain.as_ref()).await?;
+    let Some(secret) = secret else {
+        return Ok(refused(provider.about().name, "this client without a secret", &taken, None).unwrap_or_default());
+    };
+    secret.checked_at = (taken == ClientTaken::Yes).then(|| app.seams.clock.now());
+    let name = provider.about().name;
+    Ok(refused(name, "this client id and secret", &taken, plain.as_ref()).unwrap_or_default())
+}
+
+/// In words: what it refuses, and that nothing was saved.
+fn refused(name: &str, what: &str, taken: &ClientTaken, secret: Option<&SecretString>) -> Option<String> {
+    let ClientTaken::No(words) = taken else { return None };
+    let words = without(words, secret);
+    Some(format!("{name} refuses {what} ({words}). Nothing was saved; what was set before still counts."))
+}
+
+/// What a check found that is not as it should be.
+fn refusal(name: &str, which: &str, taken: &ClientTaken, secret: Option<&SecretString>) -> Option<String> {
+    match taken {
+        ClientTaken::Yes => None,
+        ClientTaken::No(words) => Some(format!("{name} refuses the {which} secret ({}).", without(words, secret))),
+        ClientTaken::Unknown(words) => {
+            Some(format!("The {which} secret could not be checked ({}).", without(words, secret)))
+        }
+    }
+}
+
+/// A provider's words; one that repeats what it was sent must not bring a secret onto a page.
+fn without(words: &str, secret: Option<&SecretString>) -> String {
+    let words = words.trim_end_matches(['.', ' ']);
+    match secret.map(ExposeSecret::expose_secret).filter(|secret| !secret.is_empty()) {
+        Some(secret) => words.replace(secret, "..."),
+        None => words.to_owned(),
+    }
+}
+
+/// What can be told without the provider.
+fn complaints(form: &Save, client_id: &str, before: Option<&StoredApp>) -> Problems {
+    let is_one_line = |text: &str| text.len() <= LONGEST && !text.chars().any(char::is_control);
+    let mut problems = Problems::default();
+    if client_id.is_empty() || !is_one_line(client_id) {
+        problems.client_id = "The client id is what the provider shows beside the secret.".to_owned();
+    }
+    for (typed, kept, problem) in [
+        (&form.client_secret, before.and_then(|before| before.secret.as_ref()), &mut problems.secret),
+        (&form.next_client_secret, before.and_then(|before| before.next_secret.as_ref()), &mut problems.next),
+    ] {
+        let typed = typed.expose_secret().trim();
+        if !is_one_line(typed) {
+            "A secret is one line, as the provider shows it.".clone_into(problem);
+        } else if typed.is_empty() && kept.is_some_and(|kept| kept.secret.is_none()) {
+            "The stored one cannot be opened with this master key. Enter it again.".clone_into(problem);
+        }
+    }
+    if !form.ends_on.trim().is_empty() && date(&form.ends_on).is_none() {
+        problems.ends_on = "A date, such as 2027-01-31.".to_owned();
+    }
+    problems
+}
+
+/// What was typed, or what there was.
+fn secret_of(typed: &SecretString, before: Option<AppSecret>, now: DateTime<Utc>) -> Option<AppSecret> {
+    let typed = typed.expose_secret().trim();
+    if typed.is_empty() {
+        return before;
+    }
+    Some(AppSecret { secret: Some(SecretString::from(typed)), set_at: now, checked_at: None })
+}
+
+/// The beginning of a day in UTC.
+fn date(text: &str) -> Option<DateTime<Utc>> {
+    let day: NaiveDate = text.trim().parse().ok()?;
+    Some(day.and_time(NaiveTime::MIN).and_utc())
+}
+
+fn connectors(count: u64) -> String {
+    if count == 1 { "One connector".to_owned() } else { format!("{count} connectors") }
+}
+
+fn in_configuration(person: &Person) -> Trouble {
+    let way_on =
+        "It is set in the settings file or the environment, and goes before what is set here. Nothing was changed.";
+    Trouble::told(person, StatusCode::CONFLICT, "This app is the configuration's", way_on)
+}
+
+fn changed_meanwhile(person: &Person) -> Trouble {
+    let way_on =
+        "Somebody changed this app since the page was loaded. Go back, load it again, and look before you send it.";
+    Trouble::told(person, StatusCode::CONFLICT, "Not as you saw it any more", way_on)
+}
