@@ -12,5 +12,6 @@ mod health;
 mod import;
 mod reconnect;
 mod storage;
+mod ui_setup;
 mod ui_sign_in;
 mod work;
