@@ -12,6 +12,8 @@ mod health;
 mod import;
 mod reconnect;
 mod storage;
+mod ui_oauth_apps;
+mod ui_settings;
 mod ui_setup;
 mod ui_sign_in;
 mod work;

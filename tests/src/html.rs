@@ -7,6 +7,9 @@ use crate::browser::{Browser, Page};
 /// Elements that have no end.
 const VOID: [&str; 6] = ["br", "hr", "img", "input", "link", "meta"];
 
+/// Elements within a line: texts on both sides of their tags belong together.
+const INLINE: [&str; 7] = ["a", "b", "code", "em", "i", "strong", "time"];
+
 /// A form of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Form {
@@ -67,7 +70,7 @@ impl Form {
 /// A page of ours, taken apart.
 #[derive(Debug)]
 pub struct Html {
-    /// Everything that is shown, one space between texts.
+    /// Everything that is shown, one space wherever there is any.
     pub text: String,
     /// Its forms, in order.
     pub forms: Vec<Form>,
@@ -84,8 +87,16 @@ impl Html {
     /// When it is not well formed: pages of ours are.
     pub fn read(address: &str, text: &str) -> Self {
         let base = Url::parse(address).expect("pages have absolute addresses");
-        let mut reader =
-            Reader { text, base, html: Self::empty(), open: Vec::new(), form: None, code: None, button: None };
+        let mut reader = Reader {
+            text,
+            base,
+            html: Self::empty(),
+            open: Vec::new(),
+            form: None,
+            code: None,
+            button: None,
+            gap: false,
+        };
         reader.run();
         reader.html
     }
@@ -114,6 +125,8 @@ struct Reader<'a> {
     form: Option<Form>,
     code: Option<String>,
     button: Option<String>,
+    /// Whether the next text stands apart from the one before.
+    gap: bool,
 }
 
 impl Reader<'_> {
@@ -146,15 +159,21 @@ impl Reader<'_> {
         if self.open.iter().any(|name| name == "script" || name == "style") {
             return;
         }
+        self.gap |= shown.starts_with(char::is_whitespace);
         for word in shown.split_whitespace() {
-            if !self.html.text.is_empty() {
+            if self.gap && !self.html.text.is_empty() {
                 self.html.text.push(' ');
             }
             self.html.text.push_str(word);
+            self.gap = true;
         }
+        self.gap = shown.ends_with(char::is_whitespace) || (self.gap && shown.trim().is_empty());
     }
 
     fn tag(&mut self, tag: &str) {
+        let bare = tag.trim_start_matches('/');
+        let name = bare.split(|c: char| c.is_whitespace() || c == '/').next().unwrap_or_default();
+        self.gap |= !INLINE.contains(&name);
         if let Some(name) = tag.strip_prefix('/') {
             self.close(name.trim());
         } else if !tag.starts_with('!') {
@@ -305,7 +324,7 @@ mod tests {
     use super::*;
 
     const PAGE: &str = "<!doctype html><html><head><title>A &amp; B</title><script src=\"/app.js\" defer></script></head>\
-        <body><!-- <b> --><h1>A &lt;b&gt;</h1><form method=\"post\" action=\"/go?x=1\"><input type=\"hidden\" name=\"csrf\" \
+        <body><!-- <b> --><h1>A &lt;b&gt;<b>c</b>, <i>d</i></h1><form method=\"post\" action=\"/go?x=1\"><input type=\"hidden\" name=\"csrf\" \
         value=\"a&quot;b\"><input name=\"name\"><input type=\"checkbox\" name=\"scope\" value=\"read\"><input \
         type=\"checkbox\" name=\"scope\" value=\"write\" checked><button class=\"x\">Do  it</button></form>\
         <code>abc</code></body></html>";
@@ -314,7 +333,7 @@ mod tests {
     fn a_page_is_taken_apart_as_a_browser_does() {
         let html = Html::read("http://here.test/page", PAGE);
 
-        assert_eq!(html.text, "A & B A <b> Do it abc");
+        assert_eq!(html.text, "A & B A <b>c, d Do it abc");
         assert_eq!(html.links, ["/app.js"]);
         assert_eq!(html.codes, ["abc"]);
         let form = html.form("/go").with("name", "é").ticked("scope", "read");

@@ -90,7 +90,6 @@ struct SessionRow {
     here: bool,
     seen: Moment,
     since: Moment,
-    ends: Moment,
 }
 
 /// GET /settings/account
@@ -109,7 +108,6 @@ async fn page(app: &App, person: &Person, page: AccountPage<'_>) -> Result<Respo
         // Uses are noted every few minutes; this one is happening.
         seen: Moment::new(if session.id == person.session.id { now } else { session.seen_at }, now),
         since: Moment::new(session.created_at, now),
-        ends: Moment::new(session.expires_at.min(session.seen_at + LONGEST_PAUSE), now),
     };
     let wrong = [&page.problems.name, &page.problems.current, &page.problems.new].iter().any(|text| !text.is_empty());
     let page = AccountPage {

@@ -89,8 +89,8 @@ async fn save(
     let confirm = another && held > 0;
     if problems == Problems::default() && confirm && form.confirm.is_none() {
         problems.client_id = format!(
-            "{} were authorised for the client {}. With another client each of them has to be reconnected.",
-            connectors(held),
+            "{} authorised for the client {}. With another client each of them has to be reconnected.",
+            connectors_were(held),
             before.as_ref().map(|before| before.client_id.as_str()).unwrap_or_default()
         );
     }
@@ -329,14 +329,14 @@ fn date(text: &str) -> Option<DateTime<Utc>> {
     Some(day.and_time(NaiveTime::MIN).and_utc())
 }
 
-fn connectors(count: u64) -> String {
-    if count == 1 { "One connector".to_owned() } else { format!("{count} connectors") }
+fn connectors_were(count: u64) -> String {
+    if count == 1 { "One connector was".to_owned() } else { format!("{count} connectors were") }
 }
 
 fn in_configuration(person: &Person) -> Trouble {
     let way_on =
         "It is set in the settings file or the environment, and goes before what is set here. Nothing was changed.";
-    Trouble::told(person, StatusCode::CONFLICT, "This app is the configuration's", way_on)
+    Trouble::told(person, StatusCode::CONFLICT, "This app is set in the configuration", way_on)
 }
 
 fn changed_meanwhile(person: &Person) -> Trouble {
