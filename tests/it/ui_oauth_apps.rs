@@ -246,7 +246,7 @@ async fn the_configuration_goes_first_and_is_not_changed_here(db: Arc<Database>)
     says(&browser.send_form(&check).await.html(&app.base), "The provider takes this client.");
     let body = format!("{}&client_id=x&client_secret=y&name=Zendesk", check.encoded());
     for path in ["", "/promote", "/drop-next", "/remove"] {
-        let page = browser.submit(&app.at(&format!("{PAGE}{path}")), &body, &[]).await;
+        let page = browser.send_body(&app.at(&format!("{PAGE}{path}")), &body, &[]).await;
         assert_eq!((page.status, page.title()), (409, "This app is set in the configuration"), "{path}: {}", page.text);
     }
     assert_eq!(db.number("SELECT COUNT(*) FROM oauth_apps").await, 0);

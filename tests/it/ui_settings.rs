@@ -48,7 +48,7 @@ async fn change_password(app: &TestApp, browser: &Browser, current: &str, new: &
 async fn signed_in_with(app: &TestApp, name: &str) -> Browser {
     let browser = Browser::new();
     let form = browser.open(&app.at("/sign-in")).await.form("/sign-in").with("email", ADA).with("password", PASSWORD);
-    assert_eq!(browser.submit(&form.action, &form.encoded(), &[("user-agent", name)]).await.status, 303);
+    assert_eq!(browser.send_body(&form.action, &form.encoded(), &[("user-agent", name)]).await.status, 303);
     browser
 }
 
@@ -178,7 +178,7 @@ async fn browsers_are_listed_and_signed_out(db: Arc<Database>) {
     assert_eq!(ends.len(), 2, "one's own is left with the menu's button: {:?}", html.forms);
     // The one used last comes first, so the telephone's is the last of these.
     let of_phone = ends[1];
-    assert_eq!(eve.submit(&of_phone.action, &eve_csrf(&app, &eve).await, &[]).await.status, 404, "not Eve's to end");
+    assert_eq!(eve.send_body(&of_phone.action, &eve_csrf(&app, &eve).await, &[]).await.status, 404, "not Eve's to end");
     assert_eq!(app.settings_of(&phone).await, 200);
     assert_eq!(browser.send_form(of_phone).await.location(), "/settings/account?done=ended");
 
@@ -271,7 +271,7 @@ async fn a_revoked_key_opens_nothing_and_another_orgs_cannot_be_touched(db: Arc<
     let revoke = html.forms.iter().find(|form| form.action.ends_with("/revoke")).unwrap().clone();
     assert_eq!(app.get("/connectors").await.status, 200);
 
-    assert_eq!(eve.submit(&revoke.action, &eve_csrf(&app, &eve).await, &[]).await.status, 404);
+    assert_eq!(eve.send_body(&revoke.action, &eve_csrf(&app, &eve).await, &[]).await.status, 404);
     assert_eq!(app.get("/connectors").await.status, 200);
     let (at, page) = browser.follow(&revoke).await;
 

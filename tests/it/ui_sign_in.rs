@@ -221,7 +221,7 @@ async fn a_form_without_its_token_signs_nobody_in(db: Arc<Database>) {
         Browser::new().send_form(&form).await,
     ];
     for site in ["cross-site", "same-site"] {
-        refused.push(browser.submit(&form.action, &form.encoded(), &[("sec-fetch-site", site)]).await);
+        refused.push(browser.send_body(&form.action, &form.encoded(), &[("sec-fetch-site", site)]).await);
     }
 
     for page in refused {
@@ -230,7 +230,7 @@ async fn a_form_without_its_token_signs_nobody_in(db: Arc<Database>) {
     assert_eq!(db.number("SELECT COUNT(*) FROM browser_sessions").await, 0);
     assert_eq!(db.number("SELECT COUNT(*) FROM throttles").await, 0, "and nothing is counted");
     for site in ["same-origin", "none"] {
-        let page = browser.submit(&form.action, &form.encoded(), &[("sec-fetch-site", site)]).await;
+        let page = browser.send_body(&form.action, &form.encoded(), &[("sec-fetch-site", site)]).await;
         assert_eq!(page.status, 303, "{site}: {}", page.text);
     }
 }
@@ -307,7 +307,7 @@ async fn a_person_of_two_orgs_with_two_passwords_gets_where_the_password_leads(d
     // Whoever knows the other row's id does not get there.
     let csrf = here.open(&app.at("/settings")).await.form("/sign-out").value("csrf").unwrap().to_owned();
     let body = format!("csrf={csrf}&user={there}");
-    assert_eq!(here.submit(&app.at("/settings/organisations"), &body, &[]).await.status, 404);
+    assert_eq!(here.send_body(&app.at("/settings/organisations"), &body, &[]).await.status, 404);
     assert!(here.open(&app.at("/settings")).await.text.contains("Acme"));
 }
 

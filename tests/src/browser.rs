@@ -102,7 +102,7 @@ impl Browser {
     }
 
     /// Sends a form's body, with more headers.
-    pub async fn submit(&self, url: &str, body: &str, headers: &[(&str, &str)]) -> Page {
+    pub async fn send_body(&self, url: &str, body: &str, headers: &[(&str, &str)]) -> Page {
         let form = self.http.request(Method::POST, url).header("content-type", "application/x-www-form-urlencoded");
         let request = headers.iter().fold(form, |request, (name, value)| request.header(*name, *value));
         self.send(request.body(body.to_owned())).await

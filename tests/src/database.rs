@@ -1,6 +1,8 @@
 //! A database of its own for each test, of either kind, and looks behind the service's back.
 
-use std::{panic::AssertUnwindSafe, path::PathBuf, str::FromStr as _, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap, panic::AssertUnwindSafe, path::PathBuf, str::FromStr as _, sync::Arc, time::Duration,
+};
 
 use futures::FutureExt as _;
 use holdfast_app::seams::OsRandom;
@@ -103,6 +105,38 @@ impl Database {
             }
         }
         all
+    }
+
+    /// Every row of every table as text, sorted: to be compared with itself later.
+    pub async fn content(&self) -> BTreeMap<String, Vec<String>> {
+        let tables = if self.is_sqlite() {
+            "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+        } else {
+            "SELECT table_name::text FROM information_schema.tables WHERE table_schema = 'public'"
+        };
+        let mut all = BTreeMap::new();
+        for table in self.texts(tables).await {
+            let row = if self.is_sqlite() {
+                let columns = format!("SELECT 'quote(\"' || name || '\")' FROM pragma_table_info('{table}')");
+                self.texts(&columns).await.join(" || ',' || ")
+            } else {
+                "whole::text".to_owned()
+            };
+            let mut rows = self.texts(&format!("SELECT {row} FROM \"{table}\" AS whole")).await;
+            rows.sort_unstable();
+            all.insert(table, rows);
+        }
+        all
+    }
+
+    async fn texts(&self, sql: &str) -> Vec<String> {
+        let sql = AssertSqlSafe(sql.to_owned());
+        let found = if self.is_sqlite() {
+            sqlx::query_scalar(sql).fetch_all(&mut self.file().await).await
+        } else {
+            sqlx::query_scalar(sql).fetch_all(&mut self.server().await).await
+        };
+        found.expect("the statement answers texts")
     }
 
     async fn file(&self) -> SqliteConnection {

@@ -302,7 +302,7 @@ impl Browser {
 
     /// Sends a form as it stands.
     pub async fn send_form(&self, form: &Form) -> Page {
-        self.submit(&form.action, &form.encoded(), &[]).await
+        self.send_body(&form.action, &form.encoded(), &[]).await
     }
 
     /// Sends a form and goes where that leads.

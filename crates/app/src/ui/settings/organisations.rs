@@ -74,6 +74,10 @@ async fn switch(
     jar: CookieJar,
     Posted(form): Posted<Switch>,
 ) -> Result<Response, Trouble> {
+    // Pressed twice, or in two tabs: they are there already.
+    if form.user == person.user.id {
+        return Ok(Redirect::to("/").into_response());
+    }
     // Somebody who was taken out meanwhile is as good as one who was never there.
     if app.store.find_user(&form.user).await?.is_none() {
         return Err(Trouble::not_found(&person));

@@ -1,0 +1,379 @@
+//! Who may use which page: one table of role and route. It has to name every route that exists, so that none is forgotten.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use chrono::TimeDelta;
+use holdfast_app::{serve, ui};
+use holdfast_core::{Role, ports::Random as _};
+use holdfast_sandbox::{CLIENT_ID, CLIENT_SECRET};
+use holdfast_store::{AppSecret, NewBrowserSession, StoredApp};
+use holdfast_tests::{
+    browser::{Browser, Page},
+    database::Database,
+    on_both,
+    service::TestApp,
+};
+use sha2::{Digest as _, Sha256};
+
+on_both! {
+    each_role_opens_what_it_may_and_nothing_else,
+    a_form_without_its_token_or_from_elsewhere_changes_nothing,
+    looking_changes_nothing,
+}
+
+/// What a route takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Takes {
+    /// Nothing: the page has its own matter with whoever comes.
+    Nothing,
+    /// Any role.
+    SignedIn,
+    /// This role, or more.
+    Role(Role),
+    /// The operator's flag, whatever the role.
+    Operator,
+}
+
+const ADMIN: Takes = Takes::Role(Role::Admin);
+
+/// Every route of the pages.
+const TABLE: &[(&str, &str, Takes)] = &[
+    ("GET", "/", Takes::Nothing),
+    ("GET", "/static/{file}", Takes::Nothing),
+    ("GET", "/favicon.ico", Takes::Nothing),
+    ("GET", "/robots.txt", Takes::Nothing),
+    ("GET", "/setup", Takes::Nothing),
+    ("POST", "/setup", Takes::Nothing),
+    ("GET", "/sign-in", Takes::Nothing),
+    ("POST", "/sign-in", Takes::Nothing),
+    ("POST", "/sign-out", Takes::Nothing),
+    ("GET", "/demo/open/{key}", Takes::Nothing),
+    ("GET", "/settings", Takes::SignedIn),
+    ("GET", "/settings/account", Takes::SignedIn),
+    ("POST", "/settings/account/name", Takes::SignedIn),
+    ("POST", "/settings/account/password", Takes::SignedIn),
+    ("POST", "/settings/account/sessions/{id}/end", Takes::SignedIn),
+    ("POST", "/settings/account/sessions/end-others", Takes::SignedIn),
+    ("GET", "/settings/organisations", Takes::SignedIn),
+    ("POST", "/settings/organisations", Takes::SignedIn),
+    ("GET", "/settings/keys", ADMIN),
+    ("POST", "/settings/keys", ADMIN),
+    ("POST", "/settings/keys/{id}/revoke", ADMIN),
+    ("GET", "/settings/oauth-apps", Takes::Operator),
+    ("GET", "/settings/oauth-apps/{provider}", Takes::Operator),
+    ("POST", "/settings/oauth-apps/{provider}", Takes::Operator),
+    ("POST", "/settings/oauth-apps/{provider}/check", Takes::Operator),
+    ("POST", "/settings/oauth-apps/{provider}/promote", Takes::Operator),
+    ("POST", "/settings/oauth-apps/{provider}/drop-next", Takes::Operator),
+    ("POST", "/settings/oauth-apps/{provider}/remove", Takes::Operator),
+];
+
+/// Routes that hold something of an org, which is not there for another one.
+const OF_AN_ORG: &[&str] = &["/settings/keys/{id}/revoke"];
+
+/// What is served beside the pages, and has tests of its own.
+const ELSEWHERE: &[&str] =
+    &["/api/v1", "/healthz", "/readyz", "/metrics", "/connect", "/oauth/callback", "/static/plain.css"];
+
+/// Somebody, or nobody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Who {
+    Nobody,
+    Of(Role),
+    /// Somebody who only looks, but runs the instance.
+    Operator,
+    /// An owner, of another org.
+    Stranger,
+}
+
+const EVERYBODY: [Who; 7] = [
+    Who::Nobody,
+    Who::Of(Role::Viewer),
+    Who::Of(Role::Member),
+    Who::Of(Role::Admin),
+    Who::Of(Role::Owner),
+    Who::Operator,
+    Who::Stranger,
+];
+
+/// What comes of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    /// They are let in. What becomes of it is the page's matter.
+    Opens,
+    /// They are sent to sign in.
+    SignIn,
+    /// They are told that their role does not allow it.
+    Forbidden,
+    /// They are told that there is nothing.
+    NotFound,
+}
+
+fn expected(who: Who, path: &str, takes: Takes) -> Ending {
+    let role = match who {
+        Who::Nobody => None,
+        Who::Of(role) => Some(role),
+        Who::Operator => Some(Role::Viewer),
+        Who::Stranger => Some(Role::Owner),
+    };
+    match (takes, role) {
+        (Takes::Nothing, _) => Ending::Opens,
+        (_, None) => Ending::SignIn,
+        (Takes::Operator, _) if who != Who::Operator => Ending::NotFound,
+        (Takes::Role(needed), Some(role)) if role < needed => Ending::Forbidden,
+        _ if who == Who::Stranger && OF_AN_ORG.contains(&path) => Ending::NotFound,
+        _ => Ending::Opens,
+    }
+}
+
+fn ending(page: &Page) -> Ending {
+    let to_sign_in = page.status == 303 && page.location().starts_with("/sign-in?next=");
+    match page.status {
+        _ if to_sign_in => Ending::SignIn,
+        401 => Ending::SignIn,
+        403 => Ending::Forbidden,
+        404 => Ending::NotFound,
+        _ => Ending::Opens,
+    }
+}
+
+/// The service with its people, and sessions for them.
+struct House {
+    app: TestApp,
+    ids: Vec<(Who, String)>,
+}
+
+impl House {
+    async fn new(db: &Arc<Database>) -> Self {
+        let app = TestApp::builder(db).with(|config| config.oauth_apps.clear()).start().await;
+        let mut ids = Vec::new();
+        for who in EVERYBODY {
+            let (org, role, operator) = match who {
+                Who::Nobody => continue,
+                Who::Of(role) => ("Acme", role, false),
+                Who::Operator => ("Acme", Role::Viewer, true),
+                Who::Stranger => ("Globex", Role::Owner, false),
+            };
+            let email = format!("{}@example.com", ids.len());
+            // Nobody signs in with a password here: that costs time and is tested elsewhere.
+            let user = holdfast_store::NewUser {
+                org: app.app.store.ensure_org(org).await.unwrap(),
+                email,
+                name: None,
+                role,
+                operator,
+                password_hash: None,
+                at: app.app.seams.clock.now(),
+            };
+            ids.push((who, app.app.store.create_user(&user).await.unwrap().unwrap()));
+        }
+        let at = app.app.seams.clock.now();
+        let secret = AppSecret { secret: Some(CLIENT_SECRET.to_owned().into()), set_at: at, checked_at: None };
+        let oauth_app = StoredApp {
+            provider: "zendesk".to_owned(),
+            client_id: CLIENT_ID.to_owned(),
+            secret: Some(secret),
+            next_secret: None,
+            secret_expires_at: None,
+            revision: 0,
+            changed_by: None,
+            changed_at: at,
+        };
+        app.app.store.save_oauth_app(&oauth_app).await.unwrap();
+        Self { app, ids }
+    }
+
+    fn id(&self, who: Who) -> Option<&str> {
+        self.ids.iter().find(|(own, _)| *own == who).map(|(_, id)| id.as_str())
+    }
+
+    /// A session of theirs: its id and its cookie.
+    async fn session(&self, user: &str) -> (String, String) {
+        let mut random = [0; 32];
+        holdfast_app::seams::OsRandom.fill(&mut random);
+        let cookie = URL_SAFE_NO_PAD.encode(random);
+        let at = self.app.app.seams.clock.now();
+        let session = NewBrowserSession {
+            user: user.to_owned(),
+            also: Vec::new(),
+            token_hash: Sha256::digest(cookie.as_bytes()).into(),
+            browser: None,
+            at,
+            expires_at: at + TimeDelta::days(1),
+        };
+        (self.app.app.store.create_browser_session(&session).await.unwrap(), cookie)
+    }
+
+    /// A browser of theirs.
+    async fn browser(&self, who: Who) -> Browser {
+        let browser = Browser::new();
+        if let Some(id) = self.id(who) {
+            browser.keep("holdfast_session", &self.session(id).await.1);
+        }
+        browser
+    }
+
+    /// The path with real things in it: the org Acme's, or their own.
+    async fn path(&self, path: &str, who: Who) -> String {
+        let store = &self.app.app.store;
+        let filled = match path {
+            "/static/{file}" => path.replace("{file}", "style.css"),
+            "/demo/open/{key}" => path.replace("{key}", "x"),
+            "/settings/keys/{id}/revoke" => {
+                let at = self.app.app.seams.clock.now();
+                let key = store.create_key(&self.app.org, "to revoke", &[], &rand32(), at).await.unwrap();
+                path.replace("{id}", &key)
+            }
+            "/settings/account/sessions/{id}/end" => {
+                let id = self.id(who).or(self.id(Who::Of(Role::Owner))).unwrap();
+                path.replace("{id}", &self.session(id).await.0)
+            }
+            _ => path.replace("{provider}", "zendesk"),
+        };
+        assert!(!filled.contains('{'), "say here what stands for the parts of {path}");
+        filled
+    }
+
+    /// The token that this browser's forms carry.
+    async fn csrf(&self, browser: &Browser, who: Who) -> String {
+        let (path, form) = if who == Who::Nobody { ("/sign-in", "/sign-in") } else { ("/settings", "/sign-out") };
+        browser.open(&self.app.at(path)).await.form(form).value("csrf").unwrap().to_owned()
+    }
+}
+
+fn rand32() -> [u8; 32] {
+    let mut bytes = [0; 32];
+    holdfast_app::seams::OsRandom.fill(&mut bytes);
+    bytes
+}
+
+/// A route that is added without a row here fails this.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_table_names_every_route_that_exists() {
+    let table: BTreeSet<_> = TABLE.iter().map(|(method, path, _)| format!("{method} {path}")).collect();
+    let declared: BTreeSet<_> =
+        ui::declared().iter().map(|declared| format!("{} {}", declared.method, declared.path)).collect();
+    assert_eq!(table, declared, "left: the table here; right: the routes of the pages");
+    assert_eq!(table.len(), TABLE.len(), "no row stands there twice");
+
+    // What the server really matches; axum tells it in no other way.
+    let app = TestApp::start(&Arc::new(Database::sqlite())).await;
+    let server = format!("{:?}", serve::router(&app.app));
+    let matched: BTreeSet<_> = server
+        .split("RouteId(")
+        .filter_map(|rest| rest.split_once("): \"")?.1.split_once('"'))
+        .map(|(path, _)| path)
+        .filter(|path| path.starts_with('/') && !path.contains("__private"))
+        .collect();
+    assert!(matched.contains("/settings/keys") && matched.contains("/healthz"), "axum tells it otherwise: {matched:?}");
+    let pages: BTreeSet<_> = TABLE.iter().map(|(_, path, _)| *path).collect();
+    let elsewhere = |path: &str| ELSEWHERE.iter().any(|own| path == *own || path.starts_with(&format!("{own}/")));
+    let unknown: Vec<_> = matched
+        .iter()
+        .filter(|path| !pages.contains(**path) && !elsewhere(path) && **path != "/connectors/{id}")
+        .collect();
+    assert_eq!(unknown, Vec::<&&str>::new(), "add them by `Routes`, and here");
+}
+
+async fn each_role_opens_what_it_may_and_nothing_else(db: Arc<Database>) {
+    let house = House::new(&db).await;
+    let mut wrong = Vec::new();
+    let mut cells = 0;
+    for (method, path, takes) in TABLE {
+        for who in EVERYBODY {
+            // Its own tests say what these do with whoever comes.
+            let own_matter =
+                *takes == Takes::Nothing && (*method == "POST" || ["/setup", "/demo/open/{key}"].contains(path));
+            if own_matter {
+                continue;
+            }
+            let browser = house.browser(who).await;
+            let address = house.app.at(&house.path(path, who).await);
+            let page = if *method == "GET" {
+                browser.get(&address).await
+            } else {
+                let token = house.csrf(&browser, who).await;
+                let own = house.id(who).unwrap_or_default();
+                browser.send_body(&address, &format!("csrf={token}&revision=1&user={own}"), &[]).await
+            };
+            cells += 1;
+            let (is, should) = (ending(&page), expected(who, path, *takes));
+            if is != should || page.status >= 500 {
+                wrong.push(format!("{method} {path} for {who:?}: {is:?} ({}) instead of {should:?}", page.status));
+            }
+        }
+    }
+    assert_eq!(wrong, Vec::<String>::new());
+    assert!(cells > 100, "{cells} cells were looked at");
+}
+
+async fn a_form_without_its_token_or_from_elsewhere_changes_nothing(db: Arc<Database>) {
+    let house = House::new(&db).await;
+    let other = house.csrf(&house.browser(Who::Of(Role::Viewer)).await, Who::Of(Role::Viewer)).await;
+    for (_, path, takes) in TABLE.iter().filter(|(method, _, _)| *method == "POST") {
+        let who = match takes {
+            Takes::Operator => Who::Operator,
+            Takes::Nothing if *path != "/sign-out" => Who::Nobody,
+            _ => Who::Of(Role::Owner),
+        };
+        let browser = house.browser(who).await;
+        let right = house.csrf(&browser, who).await;
+        let address = house.app.at(&house.path(path, who).await);
+        let rest = "revision=1&name=Zendesk&scope=tools&email=a%40example.com&password=x&current=x&new=x&client_id=x";
+        let before = db.content().await;
+
+        let mut refused = Vec::new();
+        for csrf in ["", "csrf=&", "csrf=x&", &format!("csrf={other}&"), &format!("csrf={right}x&")] {
+            refused.push((csrf.to_owned(), browser.send_body(&address, &format!("{csrf}{rest}"), &[]).await));
+        }
+        for site in ["cross-site", "same-site"] {
+            let body = format!("csrf={right}&{rest}");
+            refused.push((site.to_owned(), browser.send_body(&address, &body, &[("sec-fetch-site", site)]).await));
+        }
+
+        for (how, page) in refused {
+            assert_eq!(
+                (page.status, page.title()),
+                (403, "This form is out of date"),
+                "{path}, {how:?}: {}",
+                page.text
+            );
+        }
+        assert_eq!(changed(&before, &db.content().await), Vec::<String>::new(), "{path}");
+        // A check that cannot fail is none: with its token the form gets through.
+        let body = format!("csrf={right}&{rest}");
+        let page = browser.send_body(&address, &body, &[("sec-fetch-site", "same-origin")]).await;
+        assert_ne!(page.title(), "This form is out of date", "{path}: {}", page.text);
+    }
+}
+
+async fn looking_changes_nothing(db: Arc<Database>) {
+    let house = House::new(&db).await;
+    let mut looks = Vec::new();
+    for (_, path, _) in TABLE.iter().filter(|(method, _, _)| *method == "GET") {
+        for who in EVERYBODY {
+            looks.push((house.browser(who).await, house.app.at(&house.path(path, who).await)));
+        }
+    }
+    let before = db.content().await;
+
+    for (browser, address) in &looks {
+        for address in [address.clone(), format!("{address}?done=saved&next=/x&token=x")] {
+            let page = browser.get(&address).await;
+            assert!(page.status < 500, "{address}: {}", page.text);
+        }
+        browser.send_with(reqwest::Method::HEAD, address, &[]).await;
+    }
+
+    assert_eq!(changed(&before, &db.content().await), Vec::<String>::new());
+}
+
+/// The tables that differ. Signs of life come by themselves.
+fn changed(before: &BTreeMap<String, Vec<String>>, after: &BTreeMap<String, Vec<String>>) -> Vec<String> {
+    let differ = |table: &&String| before.get(*table) != after.get(*table) && *table != "replicas";
+    before.keys().chain(after.keys()).filter(differ).cloned().collect()
+}
