@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "all of this is tests")]
 
 mod connect;
+mod demo;
 mod harness;
 mod sandbox;
 

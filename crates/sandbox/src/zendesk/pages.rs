@@ -19,6 +19,8 @@ pub(crate) struct Page<'a> {
 impl Page<'_> {
     pub(crate) fn html(&self) -> String {
         let home = self.home.map(|url| format!(r#"<a class="button" href="{}">Back to Holdfast</a>"#, escape(url)));
+        // Without that link there is nothing to skip.
+        let skip = home.as_ref().map(|_| r##"<a class="skip" href="#main">To the content</a>"##);
         format!(
             r##"<!doctype html>
 <html lang="en">
@@ -30,8 +32,7 @@ impl Page<'_> {
 <link rel="stylesheet" href="/control/style.css">
 </head>
 <body>
-<a class="skip" href="#main">To the content</a>
-<header class="bar"><p><strong>Sandbox</strong> <small>{mark}</small></p>{home}</header>
+{skip}<header class="bar"><p><strong>Sandbox</strong> <small>{mark}</small></p>{home}</header>
 <main id="main" tabindex="-1"{class}>
 {main}
 </main>
@@ -40,6 +41,7 @@ impl Page<'_> {
 "##,
             title = escape(self.title),
             mark = escape(self.mark),
+            skip = skip.unwrap_or_default(),
             home = home.unwrap_or_default(),
             class = if self.narrow { r#" class="narrow""# } else { "" },
             main = self.main,
