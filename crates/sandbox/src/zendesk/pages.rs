@@ -20,9 +20,9 @@ impl Page<'_> {
     pub(crate) fn html(&self) -> String {
         let home = self.home.map(|url| format!(r#"<a class="button" href="{}">Back to Holdfast</a>"#, escape(url)));
         // Without that link there is nothing to skip.
-        let skip = home.as_ref().map(|_| r##"<a class="skip" href="#main">To the content</a>"##);
+        let skip = home.as_ref().map(|_| "<a class=\"skip\" href=\"#main\">To the content</a>");
         format!(
-            r##"<!doctype html>
+            r#"<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
@@ -38,7 +38,7 @@ impl Page<'_> {
 </main>
 </body>
 </html>
-"##,
+"#,
             title = escape(self.title),
             mark = escape(self.mark),
             skip = skip.unwrap_or_default(),
