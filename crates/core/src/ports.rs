@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use chrono::{DateTime, Utc};
 use futures::{Stream, StreamExt};
-use http::{HeaderMap, Method, StatusCode};
+use http::{HeaderMap, Method, StatusCode, uri::PathAndQuery};
 use secrecy::SecretString;
 use tokio::sync::broadcast;
 use url::Url;
@@ -74,11 +74,15 @@ pub struct HttpRequest {
     pub method: Method,
     /// Absolute URL.
     pub url: Url,
+    /// For a request that is passed through: path and query to be sent byte for byte, in place of the URL's. Its answer's
+    /// body comes as it was sent, compressed or not. `None`: the URL's own, and a compressed body is read for the caller.
+    pub exact: Option<PathAndQuery>,
     /// Headers.
     pub headers: HeaderMap,
     /// Body.
     pub body: Body,
-    /// From the start of the connection to the answer's head; the body has the same time again between chunks.
+    /// From the start of the connection, or from the last piece of a streamed body that was taken, to the answer's head; the
+    /// answer's body has the same time again between chunks.
     pub timeout: Duration,
 }
 

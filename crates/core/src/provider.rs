@@ -26,6 +26,11 @@ pub trait Provider: Send + Sync + 'static {
     fn account(&self, typed: &str) -> std::result::Result<Account, Invalid>;
     /// API key or OAuth 2.0, with every fact of this account's token endpoint.
     fn auth(&self, account: &Account) -> Auth;
+    /// Paths below an account's base that serve OAuth, beside the URLs of [`Self::auth`]: `oauth`. Nobody is let through to
+    /// them or anything below them.
+    fn oauth_paths(&self) -> &'static [&'static str] {
+        &[]
+    }
     /// What a refusal means, where the standard codes do not say it.
     fn verdict(&self, refusal: &Refusal) -> Option<Verdict>;
     /// Reads a refused or failed API answer in the provider's own words.

@@ -131,6 +131,11 @@ impl Provider for Zendesk {
         }))
     }
 
+    /// The consent page and the token endpoint; and the API of OAuth clients and tokens, which makes, shows and ends them.
+    fn oauth_paths(&self) -> &'static [&'static str] {
+        &["oauth", "api/v2/oauth"]
+    }
+
     fn verdict(&self, refusal: &Refusal) -> Option<Verdict> {
         error::verdict(refusal)
     }

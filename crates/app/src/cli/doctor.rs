@@ -173,8 +173,14 @@ async fn examine_public_url(config: &Config, seams: &Seams) -> Finding {
     let mut target = url.clone();
     target.set_path("/healthz");
     let timeout = Duration::from_secs(5);
-    let request =
-        HttpRequest { method: Method::GET, url: target, headers: HeaderMap::new(), body: Body::empty(), timeout };
+    let request = HttpRequest {
+        method: Method::GET,
+        url: target,
+        exact: None,
+        headers: HeaderMap::new(),
+        body: Body::empty(),
+        timeout,
+    };
     match seams.http.send(request).await {
         Ok(response) if response.status.is_success() => good("public URL", format!("{url} reaches a service")),
         Ok(response) => bad(

@@ -76,7 +76,14 @@ pub fn revoke(facts: &OAuth2, app: &OAuthApp, token: &SecretString, timeout: Dur
             let mut headers = HeaderMap::new();
             headers.insert(AUTHORIZATION, secret_header(&format!("Bearer {}", token.expose_secret()))?);
             headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
-            Some(HttpRequest { method: method.clone(), url: url.clone(), headers, body: Body::empty(), timeout })
+            Some(HttpRequest {
+                method: method.clone(),
+                url: url.clone(),
+                exact: None,
+                headers,
+                body: Body::empty(),
+                timeout,
+            })
         }
         Revoke::Rfc7009 { url } => {
             let fields = Map::from_iter([("token".to_owned(), Value::String(token.expose_secret().to_owned()))]);
@@ -124,7 +131,14 @@ fn post(
         }
     };
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
-    HttpRequest { method: Method::POST, url: url.clone(), headers, body: Body::Bytes(Bytes::from(body)), timeout }
+    HttpRequest {
+        method: Method::POST,
+        url: url.clone(),
+        exact: None,
+        headers,
+        body: Body::Bytes(Bytes::from(body)),
+        timeout,
+    }
 }
 
 fn basic(headers: &mut HeaderMap, user: &str, password: &str) {

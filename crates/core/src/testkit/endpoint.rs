@@ -90,6 +90,7 @@ struct State {
     spent: HashSet<String>,
     revoked: bool,
     calls: Vec<String>,
+    targets: Vec<String>,
     api_script: VecDeque<Script>,
     life_secs: u64,
 }
@@ -150,6 +151,11 @@ impl Endpoint {
     /// API calls so far, by the bearer that they carried.
     pub fn calls(&self) -> Vec<String> {
         self.state().calls.clone()
+    }
+
+    /// API calls so far, by path and query as they were to be sent.
+    pub fn targets(&self) -> Vec<String> {
+        self.state().targets.clone()
     }
 
     /// Life of the access tokens from now on.
@@ -214,6 +220,8 @@ impl Endpoint {
         let bearer = authorization.unwrap_or_default().trim_start_matches("Bearer ").to_owned();
         let mut state = self.state();
         state.calls.push(bearer.clone());
+        let exact = request.exact.as_ref().map(ToString::to_string);
+        state.targets.push(exact.unwrap_or_else(|| request.url[url::Position::BeforePath..].to_owned()));
         match state.api_script.pop_front() {
             Some(Script::Answer { status, headers, body }) => {
                 return (Duration::ZERO, Ok((status, headers, body)));
@@ -348,6 +356,10 @@ impl Provider for FakeProvider {
 
     fn auth(&self, _account: &Account) -> Auth {
         Auth::OAuth2(Box::new(self.facts.clone()))
+    }
+
+    fn oauth_paths(&self) -> &'static [&'static str] {
+        &["oauth"]
     }
 
     fn verdict(&self, _refusal: &Refusal) -> Option<Verdict> {

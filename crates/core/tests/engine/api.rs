@@ -5,12 +5,13 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 use futures::stream;
 use holdfast_core::{
-    ApiClient, AuthError, ConnectorId, Engine, ErrorKind, Health, Need, Retry,
+    ApiClient, AuthError, ConnectorId, Engine, Error, ErrorKind, Health, Need, Retry,
+    api_client::Refused,
     credential::{Fingerprint, Reason},
     ports::{Body, Clock, Trigger},
     testkit::Script,
 };
-use http::{Method, StatusCode};
+use http::{HeaderMap, Method, StatusCode};
 use secrecy::SecretString;
 use serde_json::json;
 
@@ -28,6 +29,10 @@ fn live() -> (Rig, Arc<Engine>, ConnectorId) {
     (rig, engine, connector)
 }
 
+fn refused(error: &Error) -> Option<&Refused> {
+    error.source.as_ref()?.downcast_ref()
+}
+
 /// AP-01
 #[tokio::test(start_paused = true)]
 async fn a_body_that_can_be_sent_once_renews_the_token_and_asks_to_send_again() {
@@ -39,8 +44,9 @@ async fn a_body_that_can_be_sent_once_renews_the_token_and_asks_to_send_again() 
     let result = api.request(Method::POST, "uploads").operation("upload").body(upload()).raw().await;
 
     let Err(error) = result else { panic!("the 401 is not handed over as an answer") };
-    assert_eq!(error.kind, ErrorKind::Unavailable);
+    assert_eq!((error.kind, error.retry), (ErrorKind::Unavailable, Retry::After(Duration::ZERO)));
     assert!(error.message.contains("send the request again"), "{error}");
+    assert_eq!(refused(&error), Some(&Refused::SendAgain));
     assert_eq!(rig.endpoint.calls(), ["AT1"], "the body was sent once");
     let again = api.request(Method::POST, "uploads").operation("upload").body(upload()).raw().await.unwrap();
     assert_eq!(again.status, StatusCode::OK);
@@ -83,9 +89,40 @@ async fn a_path_that_leaves_its_base_is_refused_before_anything_is_sent() {
         let Err(error) = api.get(path).within("tickets").operation("get").raw().await else {
             panic!("{path} was sent")
         };
-        assert_eq!(error.kind, ErrorKind::Invalid);
+        assert_eq!((error.kind, refused(&error)), (ErrorKind::Invalid, Some(&Refused::Path)));
     }
     assert!(rig.endpoint.calls().is_empty());
+}
+
+/// AP-03
+#[tokio::test(start_paused = true)]
+async fn what_is_passed_through_keeps_its_encoding() {
+    let (rig, engine, connector) = live();
+    let api = client(&engine, &connector).await;
+    let path = "tickets/a%20b/%c3%a4%C3%A4/x'y";
+
+    let pass = |query| api.get(path).operation("pass").pass_through(query, HeaderMap::new()).raw();
+    pass(Some("q='a'&page[size]=1&r=%2f+%20")).await.unwrap();
+    pass(None).await.unwrap();
+
+    assert_eq!(rig.endpoint.targets(), [format!("/{path}?q='a'&page[size]=1&r=%2f+%20"), format!("/{path}")]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_is_passed_through_to_the_paths_for_oauth() {
+    let (rig, engine, connector) = live();
+    let api = client(&engine, &connector).await;
+    for path in
+        ["token", "/token/x", "authorize", "oauth/revoke", "%6fauth", "%256fauth/tokens", "//oauth/", "OAUTH;a/b"]
+    {
+        let Err(error) = api.get(path).operation("pass").pass_through(None, HeaderMap::new()).raw().await else {
+            panic!("{path} was sent")
+        };
+        assert_eq!((error.kind, refused(&error)), (ErrorKind::Forbidden, Some(&Refused::OAuthPath)), "{path}");
+    }
+    assert!(rig.endpoint.calls().is_empty() && rig.endpoint.posts().is_empty());
+    // The adapter itself may need them.
+    api.get("oauth/tokens/current").operation("current").raw().await.unwrap();
 }
 
 /// AP-04
@@ -127,6 +164,19 @@ async fn no_token_is_handed_out_that_dies_on_the_way() {
     assert_eq!(rig.endpoint.posts().len(), 2);
 }
 
+/// AP-07
+#[tokio::test(start_paused = true)]
+async fn a_request_is_sent_with_a_token_that_outlives_its_answer() {
+    let (rig, engine, connector) = live();
+    rig.pass(HOUR - Duration::from_secs(20)).await;
+    let api = client(&engine, &connector).await;
+
+    api.get("me").operation("me").least_life(Duration::from_secs(10)).send().await.unwrap();
+    api.get("me").operation("me").least_life(Duration::from_mins(1)).send().await.unwrap();
+
+    assert_eq!(rig.endpoint.calls(), ["AT1", "AT2"]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn ten_calls_with_a_dead_token_make_one_refresh_and_all_succeed() {
     let (rig, engine, connector) = live();
@@ -161,6 +211,27 @@ async fn a_401_that_means_not_allowed_costs_one_refresh_and_is_passed_on() {
         assert!(api.get("me").operation("me").send().await.is_ok());
     }
 
+    assert_eq!(rig.endpoint.posts().len(), 1);
+    assert_eq!(rig.store.row(&connector).health, Health::Connected);
+}
+
+/// HL-02, AP-01
+#[tokio::test(start_paused = true)]
+async fn a_401_that_means_not_allowed_is_no_reason_to_send_a_stream_for_ever() {
+    let (rig, engine, connector) = live();
+    let api = client(&engine, &connector).await;
+    let not_allowed = Script::json(401, &json!({"error": "not for you"}));
+    let upload = async || {
+        rig.endpoint.script_api([not_allowed.clone()]);
+        let body = Body::Once(Box::pin(stream::iter([Ok(Bytes::from_static(b"a file"))])));
+        api.request(Method::POST, "uploads").operation("upload").body(body).raw().await
+    };
+
+    let first = upload().await.err().unwrap();
+    let second = upload().await.unwrap();
+
+    assert_eq!(refused(&first), Some(&Refused::SendAgain));
+    assert_eq!(second.status, StatusCode::UNAUTHORIZED);
     assert_eq!(rig.endpoint.posts().len(), 1);
     assert_eq!(rig.store.row(&connector).health, Health::Connected);
 }
@@ -224,6 +295,13 @@ async fn a_rate_limit_is_waited_for_as_told_and_no_longer_than_the_bound() {
     rig.endpoint.script_api([busy(300)]);
     let error = api.get("me").operation("me").send().await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Busy);
+
+    // What cannot be sent again does not wait.
+    rig.endpoint.script_api([busy(3)]);
+    let before = rig.clock.uptime();
+    let upload = Body::Once(Box::pin(stream::iter([Ok(Bytes::from_static(b"a file"))])));
+    let answer = api.request(Method::POST, "uploads").operation("upload").body(upload).raw().await.unwrap();
+    assert_eq!((answer.status, rig.clock.uptime()), (StatusCode::TOO_MANY_REQUESTS, before));
 }
 
 #[tokio::test(start_paused = true)]

@@ -27,7 +27,14 @@ fn local() -> GuardedHttp {
 }
 
 fn request(method: Method, url: &str) -> HttpRequest {
-    HttpRequest { method, url: url.parse().unwrap(), headers: HeaderMap::new(), body: Body::empty(), timeout: GENEROUS }
+    HttpRequest {
+        method,
+        url: url.parse().unwrap(),
+        exact: None,
+        headers: HeaderMap::new(),
+        body: Body::empty(),
+        timeout: GENEROUS,
+    }
 }
 
 fn post(url: &str) -> HttpRequest {

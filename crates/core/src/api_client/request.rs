@@ -1,0 +1,286 @@
+//! One request to an account's API: how it is put together, sent, and sent again.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Method, StatusCode,
+    header::{ACCEPT, CONTENT_TYPE},
+};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use url::Url;
+
+use super::{ApiClient, LEAST_LIFE, Source, TIMEOUT, path};
+use crate::{
+    credential::{Fingerprint, Secret},
+    error::{Error, ErrorKind, Result, Retry},
+    exchange::retry_after,
+    ports::{Body, HttpRequest, HttpResponse, Sent},
+    provider::ApiAnswer,
+    refresh::Need,
+};
+
+/// An API answer that is read into memory may be this long.
+const LONGEST_ANSWER_BYTES: usize = 16 * 1024 * 1024;
+/// A provider that says "at once" is still given a moment: else its 429s would be answered with a storm.
+const LEAST_RATE_WAIT: Duration = Duration::from_secs(1);
+/// How long a call waits for rate limits, in all, before it answers "busy".
+const LONGEST_RATE_WAIT: Duration = Duration::from_secs(20);
+
+/// What a caller may have to tell apart beside an error's kind; it stands as the error's source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// The path leads out of where it may lead. Nothing was sent.
+    #[error("the path is refused")]
+    Path,
+    /// The path is one of the provider's for OAuth. Nothing was sent.
+    #[error("the path is one of the provider's for OAuth")]
+    OAuthPath,
+    /// The token was rejected and is renewed, but the body could be sent only once. The request had no effect.
+    #[error("the body could be sent only once")]
+    SendAgain,
+}
+
+/// A request that is being put together.
+pub struct ApiRequest<'a> {
+    api: &'a ApiClient,
+    operation: &'static str,
+    method: Method,
+    path: String,
+    query: Query,
+    headers: HeaderMap,
+    body: Body,
+    within: Option<String>,
+    timeout: Duration,
+    least_life: Duration,
+}
+
+enum Query {
+    /// An adapter's own, to be encoded.
+    Pairs(Vec<(String, String)>),
+    /// Of a request that is passed through.
+    AsWritten(Option<String>),
+}
+
+impl<'a> ApiRequest<'a> {
+    pub(super) fn new(api: &'a ApiClient, method: Method, path: String) -> Self {
+        Self {
+            api,
+            operation: "",
+            method,
+            path,
+            query: Query::Pairs(Vec::new()),
+            headers: HeaderMap::new(),
+            body: Body::empty(),
+            within: None,
+            timeout: TIMEOUT,
+            least_life: LEAST_LIFE,
+        }
+    }
+
+    /// What this is, in errors: `get_ticket`.
+    #[must_use]
+    pub fn operation(mut self, operation: &'static str) -> Self {
+        self.operation = operation;
+        self
+    }
+
+    /// Adds to the query.
+    #[must_use]
+    pub fn query(self, name: &str, value: impl std::fmt::Display) -> Self {
+        self.query_pairs(std::iter::once((name.to_owned(), value.to_string())))
+    }
+
+    pub(super) fn query_pairs(mut self, more: impl Iterator<Item = (String, String)>) -> Self {
+        match &mut self.query {
+            Query::Pairs(pairs) => pairs.extend(more),
+            Query::AsWritten(_) => self.query = Query::Pairs(more.collect()),
+        }
+        self
+    }
+
+    /// Sets a header. Names of credentials (`Authorization`, `Cookie`, `Host`) are not to be set.
+    #[must_use]
+    pub fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.headers.insert(name, value);
+        self
+    }
+
+    /// A JSON body.
+    #[must_use]
+    pub fn json(mut self, body: &Value) -> Self {
+        self.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        self.body = Body::Bytes(Bytes::from(body.to_string()));
+        self
+    }
+
+    /// Any body.
+    #[must_use]
+    pub fn body(mut self, body: Body) -> Self {
+        self.body = body;
+        self
+    }
+
+    /// Refuses a path outside of this prefix, decided on the decoded path.
+    #[must_use]
+    pub fn within(mut self, prefix: impl Into<String>) -> Self {
+        self.within = Some(prefix.into());
+        self
+    }
+
+    /// Passes somebody else's request through: path and query go out byte for byte as given, with these headers and the
+    /// credential's and no other, and the answer's body comes back as it was sent, compressed or not. The provider's
+    /// paths for OAuth are refused, decided on the decoded path.
+    #[must_use]
+    pub fn pass_through(mut self, query: Option<&str>, headers: HeaderMap) -> Self {
+        self.query = Query::AsWritten(query.map(str::to_owned));
+        self.headers = headers;
+        self
+    }
+
+    /// How long it may take to the answer's head, and between two pieces of a body. 30 s unless told.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// What the token has to live for when the request is sent; as always, clamped to half of its life. 5 s unless told.
+    #[must_use]
+    pub fn least_life(mut self, least_life: Duration) -> Self {
+        self.least_life = least_life;
+        self
+    }
+
+    /// Sends it and reads a JSON answer. Anything but a success becomes an [`Error`] in the provider's own words.
+    pub async fn fetch<T: DeserializeOwned>(self) -> Result<T> {
+        let (api, operation) = (self.api.clone(), self.operation);
+        let bytes = self.send().await?;
+        serde_json::from_slice(&bytes).map_err(|error| Error {
+            source: Some(Box::new(error)),
+            ..api.error(operation, ErrorKind::Unreadable, "the answer is not what its documentation says")
+        })
+    }
+
+    /// Sends it and reads the answer's bytes.
+    pub async fn send(self) -> Result<Bytes> {
+        let (api, operation) = (self.api.clone(), self.operation);
+        let response = self.raw().await?;
+        let (status, headers) = (response.status, response.headers.clone());
+        let body = response.bytes(LONGEST_ANSWER_BYTES).await.map_err(|failure| Error {
+            source: Some(Box::new(failure)),
+            ..api.error(operation, ErrorKind::Unavailable, "the answer broke off")
+        })?;
+        if status.is_success() {
+            return Ok(body);
+        }
+        let answer = ApiAnswer {
+            status: status.as_u16(),
+            body: serde_json::from_slice(&body).ok(),
+            retry_after: retry_after(&headers, api.0.engine.now()),
+        };
+        Err(api.0.provider.api_error(operation, &answer))
+    }
+
+    /// Sends it and hands over whatever the provider answers, redirects included; they are never followed.
+    ///
+    /// A 401 leads to one retry with another token. A body that can be sent only once is not sent again: the token is
+    /// renewed and the caller is told to send again. A 429 is waited for as told, up to 20 s in all, if the body can be
+    /// sent again.
+    pub async fn raw(mut self) -> Result<HttpResponse> {
+        let (api, operation) = (self.api, self.operation);
+        let body = std::mem::replace(&mut self.body, Body::empty());
+        let path = path::check(&self.path, self.within.as_deref())
+            .map_err(|message| self.refused(ErrorKind::Invalid, Refused::Path, message))?;
+        self.guard(&api.0.account.base_url, &path.decoded)?;
+        let (again, mut once) = match body {
+            Body::Bytes(bytes) => (Some(bytes), None),
+            stream @ Body::Once(_) => (None, Some(stream)),
+        };
+        let mut need = Need::ValidFor(self.least_life);
+        let mut waited = Duration::ZERO;
+        loop {
+            let held = api.credential(operation, &need).await?;
+            let secret = held.secret();
+            let body = again.clone().map(Body::Bytes).or_else(|| once.take());
+            let base = api.base(secret);
+            if base != &api.0.account.base_url {
+                self.guard(base, &path.decoded)?;
+            }
+            let request = self.addressed(base, path.given, secret, body.expect("a stream is never sent twice"))?;
+            let response = api.0.engine.http().send(request).await.map_err(|failure| {
+                let words = match failure.sent {
+                    Sent::No => "could not be reached",
+                    Sent::Maybe => "did not answer; whether the call had an effect is unknown",
+                };
+                Error { source: Some(Box::new(failure)), ..api.error(operation, ErrorKind::Unavailable, words) }
+            })?;
+            api.note_room(&response.headers);
+            match response.status {
+                StatusCode::UNAUTHORIZED if matches!(api.0.source, Source::Engine(_)) => {
+                    let Some(rejected) = secret.bearer().map(Fingerprint::of) else { return Ok(response) };
+                    let retried = matches!(need, Need::Not(_));
+                    need = Need::Not(rejected);
+                    match api.credential(operation, &need).await {
+                        // The provider's own test call accepts the token: this 401 means "not allowed".
+                        Err(error) if error.kind == ErrorKind::Forbidden => return Ok(response),
+                        Err(error) => return Err(error),
+                        // The retry was refused as well, and its token may have died meanwhile: no third attempt.
+                        Ok(_) if retried => return Ok(response),
+                        Ok(_) if again.is_none() => return Err(self.send_again()),
+                        Ok(_) => {}
+                    }
+                }
+                StatusCode::TOO_MANY_REQUESTS if again.is_some() => {
+                    let told =
+                        retry_after(&response.headers, api.0.engine.now()).unwrap_or_default().max(LEAST_RATE_WAIT);
+                    if waited + told > LONGEST_RATE_WAIT {
+                        return Ok(response);
+                    }
+                    waited += told;
+                    drop(response);
+                    api.0.engine.clock().sleep(told).await;
+                }
+                _ => return Ok(response),
+            }
+        }
+    }
+
+    /// The request with this credential, at its account.
+    fn addressed(&self, base: &Url, path: &str, secret: &Secret, body: Body) -> Result<HttpRequest> {
+        let mut headers = self.headers.clone();
+        let (url, exact) = match &self.query {
+            Query::AsWritten(query) => {
+                let exact = path::exact(base, &self.path, query.as_deref())
+                    .map_err(|message| self.refused(ErrorKind::Invalid, Refused::Path, message))?;
+                (base.clone(), Some(exact))
+            }
+            Query::Pairs(pairs) => {
+                headers.entry(ACCEPT).or_insert(HeaderValue::from_static("application/json"));
+                (path::url(base, path, pairs), None)
+            }
+        };
+        self.api.authenticate(self.operation, &mut headers, secret)?;
+        Ok(HttpRequest { method: self.method.clone(), url, exact, headers, body, timeout: self.timeout })
+    }
+
+    /// Refuses the provider's paths for OAuth to a request that is passed through.
+    fn guard(&self, base: &Url, decoded: &str) -> Result<()> {
+        if matches!(self.query, Query::AsWritten(_)) && self.api.is_closed(base, decoded) {
+            let message = "the provider's paths for OAuth are closed: its tokens are Holdfast's to keep";
+            return Err(self.refused(ErrorKind::Forbidden, Refused::OAuthPath, message));
+        }
+        Ok(())
+    }
+
+    fn send_again(&self) -> Error {
+        let message = "the token was renewed, but this body can be sent only once: send the request again";
+        let error = self.refused(ErrorKind::Unavailable, Refused::SendAgain, message);
+        Error { retry: Retry::After(Duration::ZERO), ..error }
+    }
+
+    fn refused(&self, kind: ErrorKind, why: Refused, message: impl Into<String>) -> Error {
+        Error { source: Some(Box::new(why)), ..self.api.error(self.operation, kind, message) }
+    }
+}
