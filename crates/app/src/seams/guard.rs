@@ -8,6 +8,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use tower::BoxError;
 use url::{Host, Url};
 
 use crate::config::{PrivateHost, is_loopback};
@@ -75,24 +76,29 @@ impl Guard {
 }
 
 /// Resolves names, and keeps to itself what must not be reached.
+#[derive(Clone)]
 pub(super) struct GuardedResolver(pub(super) Guard);
 
 impl Resolve for GuardedResolver {
     fn resolve(&self, name: Name) -> Resolving {
         let guard = self.0.clone();
-        Box::pin(async move {
-            // Port 0 stands for the URL's own.
-            let found: Vec<_> = tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
-            let allowed: Vec<SocketAddr> = found.iter().copied().filter(|found| guard.allows(found.ip())).collect();
-            match (allowed.is_empty(), found.first()) {
-                (false, _) => Ok(Box::new(allowed.into_iter()) as Addrs),
-                (true, Some(found)) => {
-                    Err(format!("{} resolves to {}, which is not a public address", name.as_str(), found.ip()).into())
-                }
-                (true, None) => Err(format!("{} resolves to no address", name.as_str()).into()),
-            }
-        })
+        Box::pin(async move { Ok(Box::new(resolve(name.as_str(), Some(&guard)).await?.into_iter()) as Addrs) })
     }
+}
+
+/// What a name resolves to, as far as the guard lets it be reached; `None`: all of it.
+pub(super) async fn resolve(name: &str, guard: Option<&Guard>) -> Result<Vec<SocketAddr>, BoxError> {
+    // Port 0 stands for the URL's own.
+    let found: Vec<_> = tokio::net::lookup_host((name, 0)).await?.collect();
+    let Some(first) = found.first().map(SocketAddr::ip) else {
+        return Err(format!("{name} resolves to no address").into());
+    };
+    let allowed: Vec<_> =
+        found.into_iter().filter(|found| guard.is_none_or(|guard| guard.allows(found.ip()))).collect();
+    if allowed.is_empty() {
+        return Err(format!("{name} resolves to {first}, which is not a public address").into());
+    }
+    Ok(allowed)
 }
 
 /// Whether an address is reached over the public Internet, by the special-purpose registries of IANA.

@@ -1,10 +1,10 @@
+mod passed;
+
 use std::sync::{
     Arc,
     atomic::{AtomicUsize, Ordering},
 };
 
-use bytes::Bytes;
-use futures::StreamExt;
 use holdfast_core::ports::Sent;
 use http::{HeaderMap, StatusCode};
 use tokio::{
