@@ -5,6 +5,8 @@
 //! read compressed bodies. This is the client that reqwest itself is built on, behind the same guard and with the same
 //! rule for pooled connections.
 
+mod heard;
+
 use std::{
     net::SocketAddr,
     pin::Pin,
@@ -26,11 +28,12 @@ use hyper_util::{
         Client,
         connect::{HttpConnector, dns::Name},
     },
-    rt::{TokioExecutor, TokioTimer},
+    rt::{TokioExecutor, TokioIo, TokioTimer},
 };
 use tokio::time::timeout;
 use tower::{BoxError, Service};
 
+use self::heard::Heard;
 use super::{IDLE, Progress, failure, name, read, silent};
 use crate::seams::guard::{Guard, resolve};
 
@@ -128,9 +131,9 @@ where
     C: Service<Uri, Error = BoxError>,
     C::Future: Send + 'static,
 {
-    type Response = C::Response;
+    type Response = TokioIo<Heard<TokioIo<C::Response>>>;
     type Error = BoxError;
-    type Future = Pin<Box<dyn Future<Output = Result<C::Response, BoxError>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         self.inner.poll_ready(context)
@@ -140,7 +143,8 @@ where
         let (connecting, limit) = (self.inner.call(uri), self.limit);
         Box::pin(async move {
             let late = || BoxError::from(format!("no connection within {} s", limit.as_secs_f64()));
-            timeout(limit, connecting).await.unwrap_or_else(|_| Err(late()))
+            let stream = timeout(limit, connecting).await.unwrap_or_else(|_| Err(late()))?;
+            Ok(TokioIo::new(Heard { stream: TokioIo::new(stream), over: false }))
         })
     }
 }

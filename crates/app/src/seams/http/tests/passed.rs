@@ -122,6 +122,28 @@ async fn an_answer_before_the_end_of_the_body_is_heard() {
     assert_eq!(response.bytes(10).await.unwrap(), "no");
 }
 
+/// AP-01: the answer is there, and the line is reset while the rest of the body is still being sent.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_is_heard_from_a_server_that_hangs_up_at_once() {
+    let (url, _) = server(async |mut stream| {
+        read(&mut stream).await;
+        answer(&mut stream, "HTTP/1.1 401 Unauthorized\r\ncontent-length: 2\r\nconnection: close\r\n\r\nno").await;
+    })
+    .await;
+    let http = local();
+    let piece = Bytes::from(vec![b'x'; 64 * 1024]);
+
+    for round in 0..100 {
+        let body = stream::iter(std::iter::repeat_n(piece.clone(), 128));
+        let request = HttpRequest { body: streamed(body), ..passed(Method::POST, &url, "/") };
+        let sent = timeout(GENEROUS, http.send(request)).await.expect("it does not hang");
+
+        let response = sent.unwrap_or_else(|failure| panic!("round {round}: {failure}"));
+        assert_eq!(response.status, StatusCode::UNAUTHORIZED);
+        assert_eq!(response.bytes(10).await.unwrap(), "no");
+    }
+}
+
 #[tokio::test]
 async fn a_body_that_goes_on_may_take_its_time_and_one_that_does_not_may_not() {
     let (url, _) = server(async |mut stream| {
