@@ -30,6 +30,10 @@ pub struct Counters {
     pub dropped: u64,
     /// Tokens issued whose answer was cut off.
     pub answers_lost: u64,
+    /// Bodies of API requests that broke off before their end.
+    pub bodies_broken: u64,
+    /// Downloads whose reader went away before their end.
+    pub readers_gone: u64,
 }
 
 impl AddAssign for Counters {
@@ -45,6 +49,8 @@ impl AddAssign for Counters {
         self.rate_limited += other.rate_limited;
         self.dropped += other.dropped;
         self.answers_lost += other.answers_lost;
+        self.bodies_broken += other.bodies_broken;
+        self.readers_gone += other.readers_gone;
     }
 }
 
@@ -84,6 +90,8 @@ pub(crate) struct Counts {
     pub(crate) rate_limited: Count,
     pub(crate) dropped: Count,
     pub(crate) answers_lost: Count,
+    pub(crate) bodies_broken: Count,
+    pub(crate) readers_gone: Count,
 }
 
 impl From<Counters> for Counts {
@@ -100,6 +108,8 @@ impl From<Counters> for Counts {
             rate_limited: Count::new(from.rate_limited),
             dropped: Count::new(from.dropped),
             answers_lost: Count::new(from.answers_lost),
+            bodies_broken: Count::new(from.bodies_broken),
+            readers_gone: Count::new(from.readers_gone),
         }
     }
 }
@@ -118,6 +128,8 @@ impl Counts {
             rate_limited: self.rate_limited.get(),
             dropped: self.dropped.get(),
             answers_lost: self.answers_lost.get(),
+            bodies_broken: self.bodies_broken.get(),
+            readers_gone: self.readers_gone.get(),
         }
     }
 }

@@ -139,6 +139,7 @@ impl Gate {
 /// The trouble of one helpdesk. Counts go down as they are used up.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[expect(clippy::struct_excessive_bools, reason = "independent switches, each with a name")]
 pub struct Faults {
     /// For so many successful token requests: the tokens are issued, then the connection is closed without an answer.
     pub lose_next_answer: u64,
@@ -162,6 +163,29 @@ pub struct Faults {
     pub token_answer: Option<Canned>,
     /// What the API answers instead.
     pub api_answer: Option<Canned>,
+    /// For so many API requests: the connection is closed before anything is processed.
+    pub api_drop_before: u64,
+    /// The API looks at credentials only after so many bytes of a body, and does not read on when it refuses them.
+    pub api_refuses_after: Option<u64>,
+    /// The API answers to good credentials what it was asked, byte for byte: method, target, headers, and the body's length
+    /// and SHA-256.
+    pub api_echo: bool,
+    /// The API answers to good credentials with so many bytes.
+    pub api_download: Option<Download>,
+}
+
+/// A long answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Download {
+    /// Its length, as `Content-Length` says it.
+    pub bytes: u64,
+    /// Closes the connection after so many.
+    #[serde(default)]
+    pub break_off_after: Option<u64>,
+    /// Sends nothing more after so many, and keeps the connection.
+    #[serde(default)]
+    pub stand_still_after: Option<u64>,
 }
 
 /// What is in store for one request to the token endpoint.
@@ -210,6 +234,10 @@ impl Faults {
             delay_after_ms: self.delay_after_ms,
             canned: if dropped { None } else { take_canned(&mut self.token_answer, now_ms) },
         }
+    }
+
+    pub(crate) fn drops_api(&mut self) -> bool {
+        take_one(&mut self.api_drop_before)
     }
 
     pub(crate) fn plan_api(&mut self, now_ms: i64) -> (u64, Option<Canned>) {
@@ -269,6 +297,6 @@ pub(crate) fn break_off(status: StatusCode, body: &Bytes) -> Response {
     response
 }
 
-fn broken() -> std::io::Error {
+pub(crate) fn broken() -> std::io::Error {
     std::io::Error::other("the sandbox hangs up")
 }

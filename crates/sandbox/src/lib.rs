@@ -30,7 +30,7 @@ mod server;
 mod zendesk;
 
 pub use counters::Counters;
-pub use faults::{Canned, Faults};
+pub use faults::{Canned, Download, Faults};
 pub use handle::{GrantRequest, Helpdesk, TokenAnswer};
 pub use ledger::{IssuedSet, Ledger, Presentation, PresentationOutcome, fingerprint, pkce_challenge};
 pub use options::{API_TOKEN, CLIENT_ID, CLIENT_SECRET, Options, Scene};

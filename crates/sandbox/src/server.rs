@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -302,11 +303,15 @@ async fn handle(State(world): State<Arc<World>>, request: axum::extract::Request
     if let Some(refusal) = from_elsewhere(&world, &parts) {
         return refusal.into_response();
     }
+    let mut path: Vec<String> =
+        parts.uri.path().split('/').filter(|segment| !segment.is_empty()).map(percent_decoded).collect();
+    let body = match zendesk::early(&world, &path, &parts, body).await {
+        ControlFlow::Break(response) => return response,
+        ControlFlow::Continue(body) => body,
+    };
     let Ok(body) = to_bytes(body, BODY_LIMIT_BYTES).await else {
         return Answer::text(413, "Request Entity Too Large").into_response();
     };
-    let mut path: Vec<String> =
-        parts.uri.path().split('/').filter(|segment| !segment.is_empty()).map(percent_decoded).collect();
     let prefix = if path.is_empty() { String::new() } else { path.remove(0) };
     let request = Request {
         query: pairs(parts.uri.query().unwrap_or_default().as_bytes()),

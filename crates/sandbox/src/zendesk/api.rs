@@ -115,7 +115,7 @@ fn with_room(answer: Answer, room: Option<Room>) -> Answer {
 fn route(world: &World, desk: &Desk, request: &Request, now_ms: i64) -> Result<Answer, Answer> {
     let path: Vec<&str> = request.path.iter().map(String::as_str).collect();
     let method = request.method.as_str();
-    let caller = authenticate(desk, request, now_ms)?;
+    let caller = authenticate(desk, request.header("authorization"), now_ms)?;
     let Some(caller) = caller else {
         // Open to anonymous visitors: a 200 proves nothing.
         if (method, path.as_slice()) == ("GET", &["users", "me"]) {
@@ -143,8 +143,8 @@ fn route(world: &World, desk: &Desk, request: &Request, now_ms: i64) -> Result<A
 }
 
 /// `None` is a visitor without credentials; wrong ones are an error.
-fn authenticate(desk: &Desk, request: &Request, now_ms: i64) -> Result<Option<Caller>, Answer> {
-    let Some(header) = request.header("authorization") else {
+pub(crate) fn authenticate(desk: &Desk, header: Option<&str>, now_ms: i64) -> Result<Option<Caller>, Answer> {
+    let Some(header) = header else {
         return Ok(None);
     };
     let (scheme, rest) = header.split_once(' ').unwrap_or((header, ""));
@@ -218,7 +218,7 @@ fn invalid_token() -> Answer {
     .header("www-authenticate", "Bearer realm=\"Zendesk\"")
 }
 
-fn not_authenticated() -> Answer {
+pub(crate) fn not_authenticated() -> Answer {
     Answer::json(401, json!({"error": "Couldn't authenticate you"}))
 }
 

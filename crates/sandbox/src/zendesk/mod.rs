@@ -3,6 +3,7 @@
 mod api;
 pub(crate) mod consent;
 pub(crate) mod data;
+mod early;
 pub(crate) mod limits;
 mod pages;
 mod paging;
@@ -23,6 +24,7 @@ use axum::response::Response;
 use crate::desk::World;
 use crate::http::{Answer, Request};
 
+pub(crate) use early::serve as early;
 pub(crate) use pages::{Page, csp};
 
 /// `request.path` starts with the subdomain.
