@@ -10,6 +10,7 @@ mod contract;
 mod demo;
 mod health;
 mod import;
+mod proxy;
 mod reconnect;
 mod storage;
 mod ui_oauth_apps;

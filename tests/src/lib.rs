@@ -12,6 +12,7 @@
 //! - [`wait`]: bounded polling that tells what was last seen.
 //! - [`cluster`]: what replicas share: a PostgreSQL database, a sandbox, an organisation with its key.
 //! - [`process`]: replicas: `holdfast serve` as processes that serve, are called, and are killed.
+//! - [`plain`]: HTTP/1.1 as bytes.
 //! - [`cut`]: a line between two programs that can be cut.
 //! - [`pooler`]: a connection pooler in transaction mode.
 
@@ -25,6 +26,7 @@ pub mod database;
 pub mod demo;
 pub mod html;
 pub mod people;
+pub mod plain;
 pub mod pooler;
 pub mod process;
 pub mod service;

@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// All scopes that a key can have here.
-pub const EVERYTHING: [&str; 5] = ["connectors:read", "connectors:write", "tokens:read", "tools", "agents"];
+pub const EVERYTHING: [&str; 6] = ["connectors:read", "connectors:write", "tokens:read", "proxy", "tools", "agents"];
 /// The sandbox's access tokens live this long, and a little more is enough for them to be over.
 pub const LIFE: Duration = Duration::from_mins(31);
 
@@ -63,6 +63,7 @@ pub struct TestApp {
 pub struct Builder {
     host: &'static str,
     sandbox: Option<Arc<Sandbox>>,
+    elsewhere: Option<String>,
     clock: Arc<ManualClock>,
     config: Config,
 }
@@ -134,6 +135,13 @@ impl Builder {
         self
     }
 
+    /// With the provider's accounts at this address instead of the sandbox's.
+    #[must_use]
+    pub fn at(mut self, base_url_override: impl Into<String>) -> Self {
+        self.elsewhere = Some(base_url_override.into());
+        self
+    }
+
     /// Changes settings.
     #[must_use]
     pub fn with(mut self, change: impl FnOnce(&mut Config)) -> Self {
@@ -160,7 +168,7 @@ impl Builder {
         let listener = serve::listen(([127, 0, 0, 1], 0).into()).await.expect("a free port is found");
         self.config.listen = listener.local_addr().expect("it is bound");
         let zendesk = self.config.providers.entry("zendesk".to_owned()).or_default();
-        zendesk.base_url_override = Some(sandbox.zendesk_override());
+        zendesk.base_url_override = Some(self.elsewhere.unwrap_or_else(|| sandbox.zendesk_override()));
         let guard = Guard::new(&self.config.network.allow_private_hosts);
         let client = GuardedHttp::new(guard, Duration::from_secs(2)).expect("the client can be built");
         let seams = Seams { clock: self.clock.clone() as _, random: Arc::new(OsRandom), http: Arc::new(client) };
@@ -205,7 +213,7 @@ impl TestApp {
         config.agents.at_once = 0;
         config.oauth_apps.insert("zendesk".to_owned(), oauth_app());
         config.providers.insert("zendesk".to_owned(), ProviderConfig::default());
-        Builder { host: "127.0.0.1", sandbox: None, clock: Arc::new(ManualClock::new()), config }
+        Builder { host: "127.0.0.1", sandbox: None, elsewhere: None, clock: Arc::new(ManualClock::new()), config }
     }
 
     /// One replica with its own sandbox.
@@ -353,6 +361,11 @@ impl TestApp {
         id
     }
 
+    /// A call through the proxy with the usual key.
+    pub async fn proxy(&self, method: Method, id: &str, path: &str, body: impl Into<Vec<u8>>) -> Answer {
+        self.raw(method, &proxied(id, path), Some(&self.key), &[], body.into()).await
+    }
+
     /// Its token call.
     pub async fn token(&self, id: &str) -> Answer {
         self.get(&format!("/connectors/{id}/token")).await
@@ -397,6 +410,11 @@ impl Drop for TestApp {
     fn drop(&mut self) {
         self.stop.cancel();
     }
+}
+
+/// The address of a provider's path in the proxy.
+pub fn proxied(id: &str, path: &str) -> String {
+    format!("/api/v1/connectors/{id}/proxy/{path}")
 }
 
 /// The body of an import with a new grant of this helpdesk.

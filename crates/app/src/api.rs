@@ -5,12 +5,14 @@ mod caller;
 mod connectors;
 mod import;
 mod providers;
+mod proxy;
 mod sessions;
 mod token;
 mod tools;
 mod view;
 
 pub use import::{NewConnectorBody, import_line};
+pub use proxy::Clients;
 pub use view::{ConnectorBody, TestBody};
 
 use std::sync::Arc;
@@ -21,7 +23,7 @@ use axum::{
     extract::{DefaultBodyLimit, FromRequest, FromRequestParts, Request, rejection::JsonRejection},
     http::{HeaderValue, StatusCode, header, request::Parts},
     middleware,
-    routing::get,
+    routing::{any, get},
 };
 use serde::{Serialize, de::DeserializeOwned};
 use tower_http::set_header::SetResponseHeaderLayer;
@@ -41,6 +43,7 @@ const LONGEST_BODY_BYTES: usize = 1024 * 1024;
     info(title = "Holdfast", description = "Keeps AI agents attached to the helpdesks that they work in."),
     servers((url = "/api/v1")),
     security(("api_key" = [])),
+    paths(proxy::described),
     modifiers(&ApiKeySecurity)
 )]
 struct Documentation;
@@ -80,6 +83,7 @@ pub fn router(app: Arc<App>) -> Router {
                 .routes(routes!(token::rejected))
                 .layer(middleware::from_fn_with_state(Arc::clone(&app), token::in_time)),
         )
+        .merge(proxy::ROUTES.iter().fold(OpenApiRouter::new(), |router, path| router.route(path, any(proxy::pass))))
         .split_for_parts();
     // Written once: the routes are cloned for each connection, and the document with them.
     let document = Bytes::from(serde_json::to_vec(&document).expect("a document is plain data"));
@@ -96,6 +100,11 @@ pub fn router(app: Arc<App>) -> Router {
         .layer(DefaultBodyLimit::max(LONGEST_BODY_BYTES))
         .layer(SetResponseHeaderLayer::overriding(header::CACHE_CONTROL, HeaderValue::from_static("no-store")))
         .with_state(app)
+}
+
+/// Whether requests to this route, as it was matched, are passed on: their path and query are not for us to read.
+pub fn passes_on(route: &str) -> bool {
+    route.strip_prefix("/api/v1").is_some_and(|route| proxy::ROUTES.contains(&route))
 }
 
 /// A page of a list.

@@ -16,8 +16,8 @@ use tracing::warn;
 use url::Url;
 
 use crate::{
-    agents::Agents, config::Config, connect::Links, demo::Demo, keys::Keys, metrics::Metrics, oauth_apps::Apps,
-    registry, seams::Seams, ui::view::Views,
+    agents::Agents, api::Clients, config::Config, connect::Links, demo::Demo, keys::Keys, metrics::Metrics,
+    oauth_apps::Apps, registry, seams::Seams, ui::view::Views,
 };
 
 /// Another process serves this SQLite file.
@@ -49,6 +49,8 @@ pub struct App {
     pub agents: Agents,
     /// Set before anything is served, where this is a demo.
     pub demo: OnceLock<Demo>,
+    /// API clients of connectors that were called lately.
+    pub clients: Clients,
     /// Numbers for Prometheus.
     pub metrics: Metrics,
     /// The service was asked to stop: nothing new is begun.
@@ -100,6 +102,7 @@ impl App {
             views,
             agents: Agents::default(),
             demo: OnceLock::new(),
+            clients: Clients::default(),
             metrics,
             draining: CancellationToken::new(),
             stop: CancellationToken::new(),

@@ -19,7 +19,7 @@ pub use agents::AgentsConfig;
 pub use error::ConfigError;
 pub use sections::{
     ConnectConfig, Database, LockBackend, LockConfig, LogConfig, LogFormat, NetworkConfig, OAuthAppConfig,
-    OperatorConfig, PrivateHost, ProviderConfig, RefreshConfig, ShutdownConfig,
+    OperatorConfig, PrivateHost, ProviderConfig, ProxyConfig, RefreshConfig, ShutdownConfig,
 };
 pub use source::Sources;
 
@@ -56,6 +56,8 @@ pub struct Config {
     /// `[providers.PROVIDER]`
     #[serde(default)]
     pub providers: BTreeMap<String, ProviderConfig>,
+    /// `[proxy]`
+    pub proxy: ProxyConfig,
     /// `[connect]`
     pub connect: ConnectConfig,
     /// `[network]`

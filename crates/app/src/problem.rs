@@ -235,7 +235,7 @@ impl From<Error> for Problem {
 }
 
 /// Somebody else's words without the mark at their end, to stand within a sentence of ours.
-fn bare(words: &str) -> &str {
+pub(crate) fn bare(words: &str) -> &str {
     words.trim_end_matches(['.', '!', '?', ' '])
 }
 

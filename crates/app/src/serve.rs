@@ -60,8 +60,13 @@ async fn own_host(State(loopback): State<bool>, request: Request, next: Next) ->
     next.run(request).await
 }
 
-/// A path or query that is no text names nothing here; PostgreSQL could not even look for it.
+/// A path or query that is no text names nothing here; PostgreSQL could not even look for it. What is passed on to a
+/// provider is the provider's to read.
 async fn clean_path(request: Request, next: Next) -> Response {
+    let route = request.extensions().get::<axum::extract::MatchedPath>();
+    if route.is_some_and(|route| api::passes_on(route.as_str())) {
+        return next.run(request).await;
+    }
     let uri = request.uri();
     let text = |part: &str| percent_decoded(part).is_some_and(|text| !text.contains('\0'));
     if !text(uri.path()) {

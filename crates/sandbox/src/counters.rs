@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// Numbers of one helpdesk, or of all of them together.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Counters {
     /// Refresh requests that reached the token endpoint, whatever it answered; not those dropped before it.
     pub exchanges: u64,

@@ -54,25 +54,45 @@ pub(super) struct RejectedBody {
     access_token: SecretString,
 }
 
-/// Around both: whatever the database does, the caller gets an answer within the bound (and a second for what surrounds
-/// the engine's own), and it is the one that the contract names for trouble of ours.
+/// Around both: whatever the database does, the caller gets an answer within the bound, and it is the one that the contract
+/// names for trouble of ours.
 pub(super) async fn in_time(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
-    let bound = app.config.refresh.wait_bound + Duration::from_secs(1);
-    let ours = |detail: &str| {
-        Problem::new(StatusCode::SERVICE_UNAVAILABLE, "refresh_unavailable", detail).retry_after(Duration::from_secs(2))
-    };
     tokio::select! {
         biased;
         response = next.run(request) => match response.extensions().get::<Code>() {
-            Some(Code("storage_unavailable")) => {
-                ours("Holdfast cannot reach its database at the moment. Nobody has to reconnect.").into_response()
-            }
+            Some(Code("storage_unavailable")) => no_database().into_response(),
             _ => response,
         },
-        () = app.seams.clock.sleep(bound) => {
-            ours("Holdfast's database does not answer. Nobody has to reconnect.").into_response()
-        }
+        () = bound(&app) => silent_database().into_response(),
     }
+}
+
+/// The same around a part of a call that may take longer as a whole.
+pub(super) async fn in_bound<T>(app: &App, part: impl Future<Output = Result<T, Problem>>) -> Result<T, Problem> {
+    tokio::select! {
+        biased;
+        result = part => result.map_err(|problem| {
+            if problem.code() == "storage_unavailable" { no_database() } else { problem }
+        }),
+        () = bound(app) => Err(silent_database()),
+    }
+}
+
+/// The engine's own bound, and a second for what surrounds it.
+async fn bound(app: &App) {
+    app.seams.clock.sleep(app.config.refresh.wait_bound + Duration::from_secs(1)).await;
+}
+
+fn no_database() -> Problem {
+    ours("Holdfast cannot reach its database at the moment. Nobody has to reconnect.")
+}
+
+fn silent_database() -> Problem {
+    ours("Holdfast's database does not answer. Nobody has to reconnect.")
+}
+
+fn ours(detail: &str) -> Problem {
+    Problem::new(StatusCode::SERVICE_UNAVAILABLE, "refresh_unavailable", detail).retry_after(Duration::from_secs(2))
 }
 
 /// An always-fresh access token.
@@ -129,21 +149,27 @@ async fn answer(
     let known = caller.snapshot(app, id).await?;
     match app.engine.fresh(&known.connector, need, trigger).await {
         Ok(snapshot) => body(app, &snapshot).map(Json),
-        Err(
-            error @ (AuthError::AuthFailed { .. }
-            | AuthError::Disconnected
-            | AuthError::Pending
-            | AuthError::Unreadable),
-        ) => {
-            let url = connect::reconnect_url(app, &known, caller.has("connectors:write")).await?;
-            Err(Problem::of(error, name(app, &known)).reconnect_at(Some(url)))
-        }
-        Err(error) => Err(Problem::of(error, name(app, &known))),
+        Err(error) => Err(refused(app, caller, &known, error).await),
     }
 }
 
-fn name(app: &App, snapshot: &Snapshot) -> &'static str {
-    app.providers().find(&snapshot.provider).map_or("The provider", |provider| provider.about().name)
+/// Why there is no token: with the way to a person where one can mend it.
+pub(super) async fn refused(app: &App, caller: &Caller, known: &Snapshot, error: AuthError) -> Problem {
+    let name = name(app, known);
+    match error {
+        AuthError::AuthFailed { .. } | AuthError::Disconnected | AuthError::Pending | AuthError::Unreadable => {
+            match in_bound(app, connect::reconnect_url(app, known, caller.has("connectors:write"))).await {
+                Ok(url) => Problem::of(error, name).reconnect_at(Some(url)),
+                Err(problem) => problem,
+            }
+        }
+        error => Problem::of(error, name),
+    }
+}
+
+/// The provider's, for people.
+pub(super) fn name(app: &App, known: &Snapshot) -> &'static str {
+    app.providers().find(&known.provider).map_or("The provider", |provider| provider.about().name)
 }
 
 fn body(app: &App, snapshot: &Snapshot) -> Result<TokenBody, Problem> {

@@ -11,6 +11,9 @@ use super::{
     error::{ConfigError, origin},
 };
 
+/// Each call may hold as much in memory.
+const MOST_BUFFER_KIB: u32 = 16 * 1024;
+
 /// A finding: the keys that it is about, the first one being the one to change.
 #[derive(Debug)]
 pub(super) struct Problem {
@@ -59,6 +62,10 @@ pub(super) fn check(config: &Config) -> Result<(), Problem> {
             || "must be above 0".to_owned(),
         )?;
     }
+    ensure(!config.proxy.timeout.is_zero(), &["proxy.timeout_secs"], || "must be above 0".to_owned())?;
+    ensure(config.proxy.buffer_kib <= MOST_BUFFER_KIB, &["proxy.buffer_kib"], || {
+        format!("{} is not usable; allowed is 0 to {MOST_BUFFER_KIB}", config.proxy.buffer_kib)
+    })?;
     for email in &config.operator.emails {
         ensure(
             email.split('@').count() == 2 && !email.starts_with('@') && !email.ends_with('@'),

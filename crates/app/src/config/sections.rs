@@ -276,6 +276,25 @@ pub struct ShutdownConfig {
     pub drain: Duration,
 }
 
+/// `[proxy]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProxyConfig {
+    /// To the head of the provider's answer, and between two pieces of a body.
+    #[serde(rename = "timeout_secs", deserialize_with = "parsed::secs")]
+    pub timeout: Duration,
+    /// Bodies up to this are kept until the answer is there, so that the request can be repeated.
+    #[serde(deserialize_with = "parsed::whole")]
+    pub buffer_kib: u32,
+}
+
+impl ProxyConfig {
+    /// The same in bytes.
+    pub fn buffer_bytes(&self) -> u64 {
+        u64::from(self.buffer_kib) * 1024
+    }
+}
+
 /// `[connect]`
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
