@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 on_both! {
     every_documented_route_answers_and_every_promised_one_is_documented,
+    each_operation_has_a_name_of_its_own,
     every_refusal_is_a_problem,
     a_key_is_needed_and_its_scopes_count,
     another_organisations_connector_does_not_exist,
@@ -113,6 +114,20 @@ async fn every_documented_route_answers_and_every_promised_one_is_documented(db:
 /// An agent of a sample, on this connector.
 fn sample_agent(connector: &str) -> Value {
     json!({ "sample": "annotate_urgent_tickets", "connectors": [{ "connector": connector }] })
+}
+
+async fn each_operation_has_a_name_of_its_own(db: Arc<Database>) {
+    let app = TestApp::start(&db).await;
+    let document = app.call(Method::GET, "/openapi.json", None, None).await.expect(200).json;
+
+    let operations =
+        document["paths"].as_object().unwrap().values().flat_map(|item| item.as_object().unwrap().values());
+    let mut names: Vec<&str> = operations.map(|operation| operation["operationId"].as_str().unwrap()).collect();
+    let all = names.len();
+    names.sort_unstable();
+    names.dedup();
+
+    assert_eq!(names.len(), all, "{names:?}");
 }
 
 async fn every_refusal_is_a_problem(db: Arc<Database>) {
@@ -408,8 +423,17 @@ async fn an_alias_does_what_the_id_does(db: Arc<Database>) {
     }
     let mut same_alias = app.import_body("globex");
     same_alias["alias"] = json!("zammad:42");
-    let told = app.post("/connectors", same_alias).await.problem(409, "alias_taken");
+    let told = app.post("/connectors", same_alias.clone()).await.problem(409, "alias_taken");
     assert_eq!(told.json["connector_id"], id.as_str());
+    // An alias is remembered, and not for longer than it holds.
+    let _warm = app.token("zammad:42").await;
+    let gone = app.call(Method::DELETE, &format!("/connectors/{id}"), Some(&app.key), None).await;
+    assert!(gone.status < 300, "{}", gone.text);
+    let _nobody = app.token("zammad:42").await.problem(404, "not_found");
+    let other = app.post("/connectors", same_alias).await.expect(201).text_of("id");
+    let token = app.token(&other).await.expect(200).text_of("access_token");
+    assert_eq!(app.token("zammad:42").await.expect(200).text_of("access_token"), token);
+    assert_eq!(app.token("zammad:42").await.expect(200).json["account"], "globex");
 }
 
 async fn the_same_account_is_connected_once(db: Arc<Database>) {

@@ -45,6 +45,19 @@ impl Plain {
         self.0.write_all(bytes.as_ref()).await
     }
 
+    /// Reads one line with nothing but an empty line behind it.
+    ///
+    /// # Panics
+    /// When something else comes.
+    pub async fn line(&mut self) -> String {
+        let mut bytes = Vec::new();
+        while !bytes.ends_with(b"\r\n\r\n") {
+            let byte = timeout(BOUND, self.0.read_u8()).await.expect("it comes in time");
+            bytes.push(byte.expect("the connection is open"));
+        }
+        String::from_utf8_lossy(&bytes).trim_end().to_owned()
+    }
+
     /// Reads until the other side closes.
     ///
     /// # Panics

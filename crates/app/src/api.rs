@@ -1,6 +1,7 @@
 //! The REST API, `/api/v1`. Browser cookies never authenticate here.
 
 mod agents;
+mod aliases;
 mod caller;
 mod connectors;
 mod import;
@@ -11,6 +12,7 @@ mod token;
 mod tools;
 mod view;
 
+pub use aliases::Aliases;
 pub use import::{NewConnectorBody, import_line};
 pub use proxy::Clients;
 pub use view::{ConnectorBody, TestBody};
@@ -23,6 +25,7 @@ use axum::{
     extract::{DefaultBodyLimit, FromRequest, FromRequestParts, Request, rejection::JsonRejection},
     http::{HeaderValue, StatusCode, header, request::Parts},
     middleware,
+    response::Response,
     routing::{any, get},
 };
 use serde::{Serialize, de::DeserializeOwned};
@@ -59,7 +62,7 @@ impl Modify for ApiKeySecurity {
 
 /// The routes with the document that they are described by.
 pub fn router(app: Arc<App>) -> Router {
-    let (routes, document) = OpenApiRouter::with_openapi(Documentation::openapi())
+    let (routes, mut document) = OpenApiRouter::with_openapi(Documentation::openapi())
         .routes(routes!(providers::list))
         .routes(routes!(connectors::create, connectors::list))
         .routes(routes!(connectors::show, connectors::change, connectors::delete))
@@ -85,6 +88,7 @@ pub fn router(app: Arc<App>) -> Router {
         )
         .merge(proxy::ROUTES.iter().fold(OpenApiRouter::new(), |router, path| router.route(path, any(proxy::pass))))
         .split_for_parts();
+    name_operations(&mut document);
     // Written once: the routes are cloned for each connection, and the document with them.
     let document = Bytes::from(serde_json::to_vec(&document).expect("a document is plain data"));
     let json = [(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))];
@@ -102,9 +106,34 @@ pub fn router(app: Arc<App>) -> Router {
         .with_state(app)
 }
 
+/// Gives each operation a name that no other has: `get_connectors_id_token`.
+fn name_operations(document: &mut utoipa::openapi::OpenApi) {
+    for (path, item) in &mut document.paths.paths {
+        let words: Vec<&str> = path.split(['/', '-', '{', '}']).filter(|word| !word.is_empty()).collect();
+        for (method, operation) in [
+            ("get", &mut item.get),
+            ("head", &mut item.head),
+            ("post", &mut item.post),
+            ("put", &mut item.put),
+            ("patch", &mut item.patch),
+            ("delete", &mut item.delete),
+            ("options", &mut item.options),
+        ] {
+            if let Some(operation) = operation {
+                operation.operation_id = Some(format!("{method}_{}", words.join("_")));
+            }
+        }
+    }
+}
+
 /// Whether requests to this route, as it was matched, are passed on: their path and query are not for us to read.
 pub fn passes_on(route: &str) -> bool {
     route.strip_prefix("/api/v1").is_some_and(|route| proxy::ROUTES.contains(&route))
+}
+
+/// Whether an answer is a provider's, passed on.
+pub fn is_providers(response: &Response) -> bool {
+    response.headers().get(proxy::SOURCE).is_some_and(|source| source == "provider")
 }
 
 /// A page of a list.

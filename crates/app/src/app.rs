@@ -16,8 +16,17 @@ use tracing::warn;
 use url::Url;
 
 use crate::{
-    agents::Agents, api::Clients, config::Config, connect::Links, demo::Demo, keys::Keys, metrics::Metrics,
-    oauth_apps::Apps, registry, seams::Seams, ui::view::Views,
+    agents::Agents,
+    api::{Aliases, Clients},
+    config::Config,
+    connect::Links,
+    demo::Demo,
+    keys::Keys,
+    metrics::Metrics,
+    oauth_apps::Apps,
+    registry,
+    seams::Seams,
+    ui::view::Views,
 };
 
 /// Another process serves this SQLite file.
@@ -49,6 +58,8 @@ pub struct App {
     pub agents: Agents,
     /// Set before anything is served, where this is a demo.
     pub demo: OnceLock<Demo>,
+    /// What aliases meant lately.
+    pub aliases: Aliases,
     /// API clients of connectors that were called lately.
     pub clients: Clients,
     /// Numbers for Prometheus.
@@ -102,6 +113,7 @@ impl App {
             views,
             agents: Agents::default(),
             demo: OnceLock::new(),
+            aliases: Aliases::default(),
             clients: Clients::default(),
             metrics,
             draining: CancellationToken::new(),

@@ -95,7 +95,8 @@ async fn log(request: Request, next: Next) -> Response {
     let id = request.headers().get("x-request-id").and_then(|id| id.to_str().ok()).unwrap_or_default().to_owned();
     let response = next.run(request).await;
     let (status, route) = (response.status().as_u16(), route.as_deref().unwrap_or("(no route)"));
-    if status >= 500 {
+    // A provider's bad day is its callers' to see; our log would only repeat it.
+    if status >= 500 && !api::is_providers(&response) {
         warn!(http.method = %method, http.route = route, http.status = status, request.id = id, "{method} {route}: {status}");
     } else {
         debug!(http.method = %method, http.route = route, http.status = status, request.id = id, "{method} {route}: {status}");

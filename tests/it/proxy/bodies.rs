@@ -23,6 +23,7 @@ on_both! {
     a_large_body_is_passed_on_whole,
     a_body_that_can_be_sent_once_is_asked_for_again_at_once,
     a_caller_that_listens_late_hears_it_too,
+    a_caller_that_asks_first_is_answered_first,
     a_body_that_stands_still_is_given_up,
     a_body_that_breaks_off_reaches_nobody_as_a_whole,
     a_large_answer_comes_whole,
@@ -144,6 +145,37 @@ async fn a_caller_that_listens_late_hears_it_too(db: Arc<Database>) {
     caller.send(head(20 * MIB).replace("api/v2/uploads", "oauth/tokens")).await.unwrap();
     caller.send(file(20 * MIB)).await.expect("everything is taken, wanted or not");
     assert_eq!(caller.reply().await.status, 403);
+}
+
+async fn a_caller_that_asks_first_is_answered_first(db: Arc<Database>) {
+    let app = TestApp::start(&db).await;
+    let id = app.import("acme").await;
+    app.acme.trouble(|faults| faults.api_echo = true);
+    let head = |path: &str, length: usize| {
+        let (path, key) = (proxied(&id, path), &app.key);
+        format!(
+            "POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {key}\r\nContent-Length: {length}\r\n\
+             Expect: 100-continue\r\nConnection: close\r\n\r\n"
+        )
+    };
+
+    let mut refused = Plain::open(&app.base).await;
+    refused.send(head("oauth/tokens", MIB)).await.unwrap();
+    assert_eq!(refused.reply().await.status, 403, "without a body, and without a word to go on");
+
+    for length in [1000, MIB] {
+        let body = file(length);
+        let mut caller = Plain::open(&app.base).await;
+        caller.send(head("api/v2/uploads", length)).await.unwrap();
+        assert_eq!(caller.line().await, "HTTP/1.1 100 Continue");
+        caller.send(&body).await.unwrap();
+
+        let reply = caller.reply().await;
+
+        let echo: Value = serde_json::from_str(&reply.text()).unwrap();
+        assert_eq!((reply.status, &echo["sha256"]), (200, &json!(hex(&body))));
+        assert_eq!(sent(&echo, "expect"), None);
+    }
 }
 
 async fn a_body_that_stands_still_is_given_up(db: Arc<Database>) {

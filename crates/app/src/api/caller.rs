@@ -42,7 +42,7 @@ impl Caller {
         app.store.find_connector(self.org(), id).await?.ok_or_else(|| Problem::not_found("connector"))
     }
 
-    /// The org's connector of this id or alias, from memory where it is known by its id.
+    /// The org's connector of this id or alias, from memory where it is known there.
     pub(super) async fn snapshot(&self, app: &App, id: &str) -> Result<Arc<Snapshot>, Problem> {
         if id.starts_with("con_")
             && let Some(snapshot) = app.engine.snapshot(&id.into()).await?
@@ -50,7 +50,7 @@ impl Caller {
         {
             return Ok(snapshot);
         }
-        Ok(Arc::new(self.connector(app, id).await?.snapshot))
+        app.aliases.find(app, self.org(), id).await?.ok_or_else(|| Problem::not_found("connector"))
     }
 }
 

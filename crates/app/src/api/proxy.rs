@@ -18,12 +18,10 @@ use axum::{
 };
 use percent_encoding::percent_decode_str;
 
+pub(super) use answer::SOURCE;
 pub use clients::Clients;
 
-use self::{
-    answer::SOURCE,
-    body::{Rest, Upload},
-};
+use self::body::{Rest, Upload};
 use super::{caller::Caller, token};
 use crate::{app::App, problem::Problem};
 
@@ -39,7 +37,7 @@ pub(super) const ROUTES: [&str; 3] =
 /// provider's own paths for OAuth are closed.
 #[utoipa::path(
     method(get, head, post, put, patch, delete, options),
-    path = "/connectors/{id}/proxy/{path}", operation_id = "proxy", tag = "proxy",
+    path = "/connectors/{id}/proxy/{path}", tag = "proxy",
     params(
         ("id" = String, Path, description = "Id or alias"),
         ("path" = String, Path, description = "The provider's path, slashes and all: `api/v2/tickets.json`"),
@@ -86,7 +84,8 @@ async fn passed(app: &Arc<App>, mut parts: Parts, body: axum::body::Body) -> Res
         Ok((caller, known, target))
     };
     let (caller, known, target) = token::in_bound(app, lookup).await?;
-    let body = Rest::new(body);
+    // Who asks first and waits for a word to go on (RFC 9110 section 10.1.1) has not begun to send.
+    let body = Rest::new(body, !parts.headers.contains_key(header::EXPECT));
     refuse(&parts)?;
     let Some(api) = app.clients.of(&app.engine, &known) else {
         return Err(answer::without_client(app, &caller, &known).await);

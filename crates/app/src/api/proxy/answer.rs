@@ -7,11 +7,13 @@ use axum::{
     http::{HeaderName, HeaderValue, StatusCode, header},
     response::Response,
 };
+use futures::TryStreamExt;
 use holdfast_core::{
     AuthError, Error, Need, Snapshot,
     api_client::Refused,
     ports::{HttpFailure, HttpResponse, Sent, Trigger},
 };
+use tracing::info;
 
 use super::{super::caller::Caller, headers};
 use crate::{
@@ -20,7 +22,7 @@ use crate::{
     problem::{Problem, bare},
 };
 /// Whose answer it is: `provider` or `holdfast`.
-pub(super) const SOURCE: HeaderName = HeaderName::from_static("x-holdfast-source");
+pub(in crate::api) const SOURCE: HeaderName = HeaderName::from_static("x-holdfast-source");
 /// A page of theirs that somebody opens under our address can do nothing here.
 const SANDBOX: HeaderValue = HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'; sandbox");
 /// After a provider that could not be reached.
@@ -28,7 +30,9 @@ const SOON: Duration = Duration::from_secs(5);
 
 /// The provider's answer, its body as it comes.
 pub(super) fn to_caller(answer: HttpResponse) -> Response {
-    let mut response = Response::new(Body::from_stream(answer.body));
+    // All that a caller can be told by then is that there is no end.
+    let body = answer.body.inspect_err(|failure| info!(%failure, "an answer that was passed on broke off"));
+    let mut response = Response::new(Body::from_stream(body));
     *response.status_mut() = answer.status;
     let mut headers = headers::to_caller(answer.headers);
     headers.insert(SOURCE, HeaderValue::from_static("provider"));

@@ -24,7 +24,10 @@ const LINGER: Duration = Duration::from_secs(30);
 ///
 /// Dropped before its end, it is still read for a while and thrown away: a caller that listens only after it has sent
 /// everything would else find a broken connection in place of our answer (as RFC 9112 section 9.6 warns).
-pub(super) struct Rest(Option<BodyDataStream>);
+pub(super) struct Rest {
+    body: Option<BodyDataStream>,
+    begun: bool,
+}
 
 /// A body as it goes out.
 pub(super) struct Taken {
@@ -49,17 +52,18 @@ enum Trouble {
 }
 
 impl Rest {
-    pub(super) fn new(body: Body) -> Self {
-        Self((!body.is_end_stream()).then(|| body.into_data_stream()))
+    /// `begun`: the caller is sending it, or will without another word of ours.
+    pub(super) fn new(body: Body, begun: bool) -> Self {
+        Self { body: (!body.is_end_stream()).then(|| body.into_data_stream()), begun }
     }
 
     /// Reads it if it is small, and says so; else it is to be read as it goes out.
     pub(super) async fn take(mut self, config: &ProxyConfig) -> Result<Taken, Problem> {
-        let length = self.0.as_ref().map_or(Some(0), |body| body.size_hint().exact());
+        let length = self.body.as_ref().map_or(Some(0), |body| body.size_hint().exact());
         match length.filter(|length| *length <= config.buffer_bytes()) {
             Some(0) => Ok(Taken { body: ports::Body::empty(), length: None, upload: None }),
             Some(length) => {
-                let body = Body::new(self.0.take().expect("it has a length"));
+                let body = Body::new(self.body.take().expect("it has a length"));
                 let length = usize::try_from(length).unwrap_or(usize::MAX);
                 match timeout(config.timeout, to_bytes(body, length)).await {
                     Ok(Ok(bytes)) => Ok(Taken { body: ports::Body::Bytes(bytes), length: None, upload: None }),
@@ -78,9 +82,10 @@ impl Rest {
     }
 
     async fn next(&mut self) -> Option<Result<Bytes, axum::Error>> {
-        let next = self.0.as_mut()?.next().await;
+        self.begun = true;
+        let next = self.body.as_mut()?.next().await;
         if !matches!(next, Some(Ok(_))) {
-            self.0 = None;
+            self.body = None;
         }
         next
     }
@@ -88,7 +93,8 @@ impl Rest {
 
 impl Drop for Rest {
     fn drop(&mut self) {
-        if let (Some(mut body), Ok(runtime)) = (self.0.take(), Handle::try_current()) {
+        let body = self.body.take().filter(|_| self.begun);
+        if let (Some(mut body), Ok(runtime)) = (body, Handle::try_current()) {
             runtime.spawn(timeout(LINGER, async move { while let Some(Ok(_)) = body.next().await {} }));
         }
     }
