@@ -9,6 +9,7 @@ use axum::{
     http::{HeaderName, StatusCode, header},
     middleware::{self, Next},
     response::{IntoResponse, Response},
+    serve::ListenerExt,
 };
 use futures::FutureExt as _;
 use holdfast_store::ServingLock;
@@ -127,6 +128,12 @@ pub async fn serve(
         info!("stopping: waiting for what is under way");
         draining.cancel();
     };
+    // Else the small end of an answer may wait for the caller to acknowledge its beginning, which callers put off.
+    let listener = listener.tap_io(|stream| {
+        if let Err(error) = stream.set_nodelay(true) {
+            debug!(%error, "a connection could not be told to send at once");
+        }
+    });
     let served = axum::serve(listener, router(&app).into_make_service_with_connect_info::<SocketAddr>())
         .with_graceful_shutdown(end)
         .into_future();

@@ -1,5 +1,8 @@
 //! What `GET token` is compared with: axum and nothing else. It checks an API key as Holdfast does, by its SHA-256 in a
 //! map, and answers the same JSON, without a database, without layers, without a refresh engine.
+//!
+//! The same server stands for a provider's API where the proxy is compared with a direct call: to every other path it
+//! answers bytes that are ready, if the bearer is the right one.
 
 use std::{
     collections::HashMap,
@@ -12,8 +15,10 @@ use std::{
 use anyhow::Context;
 use axum::{
     Json, Router,
+    body::Bytes,
     extract::{FromRequestParts, Path, State},
-    http::{StatusCode, header, request::Parts},
+    http::{HeaderMap, StatusCode, header, request::Parts},
+    response::IntoResponse,
     routing::get,
 };
 use serde_json::{Value, json};
@@ -28,6 +33,9 @@ pub(super) const ARGUMENT: &str = "--bare-server";
 struct Bare {
     keys: HashMap<[u8; 32], String>,
     body: Value,
+    /// Of a provider's API.
+    bearer: String,
+    ready: Bytes,
 }
 
 /// A request with a good key.
@@ -50,10 +58,13 @@ pub(super) async fn serve() -> anyhow::Result<()> {
     let text = |name: &str| told[name].as_str().with_context(|| format!("no {name}"));
     let address: SocketAddr = text("address")?.parse()?;
     let keys = HashMap::from([(Sha256::digest(text("key")?.as_bytes()).into(), "Bench".to_owned())]);
-    let state: &'static Bare = Box::leak(Box::new(Bare { keys, body: told["body"].clone() }));
+    let body = told["body"].clone();
+    let (bearer, ready) = (format!("Bearer {}", text("key")?), Bytes::from(body.to_string()));
+    let state: &'static Bare = Box::leak(Box::new(Bare { keys, body, bearer, ready }));
     let router = Router::new()
         .route("/readyz", get(|| async { "ok\n" }))
         .route("/api/v1/connectors/{id}/token", get(token))
+        .fallback(api)
         .with_state(state);
     axum::serve(TcpListener::bind(address).await?, router).await?;
     Ok(())
@@ -61,6 +72,14 @@ pub(super) async fn serve() -> anyhow::Result<()> {
 
 async fn token(State(bare): State<&'static Bare>, _known: Known, Path(_id): Path<String>) -> Json<&'static Value> {
     Json(&bare.body)
+}
+
+async fn api(State(bare): State<&'static Bare>, headers: HeaderMap) -> Result<impl IntoResponse, StatusCode> {
+    let bearer = headers.get(header::AUTHORIZATION).ok_or(StatusCode::UNAUTHORIZED)?;
+    if bearer != bare.bearer.as_str() {
+        return Err(StatusCode::UNAUTHORIZED);
+    }
+    Ok(([(header::CONTENT_TYPE, "application/json")], bare.ready.clone()))
 }
 
 impl FromRequestParts<&'static Bare> for Known {

@@ -1,8 +1,10 @@
 //! What a user of Holdfast waits for, pays for and must never see, as figures against goals.
 
 mod bare;
+mod load;
 mod machine;
 mod process;
+mod proxy;
 mod report;
 mod start;
 mod storm;
@@ -21,11 +23,11 @@ use report::Report;
 const USAGE: &str = "usage: bench [--json] [--only PART]...
 
   --json        print JSON instead of a table
-  --only PART   token, memory, start or storm; may be repeated
+  --only PART   token, proxy, memory, start or storm; may be repeated
 
 HOLDFAST_TEST_POSTGRES: URL of a PostgreSQL server where databases may be created; storm needs it.";
 
-const PARTS: [&str; 4] = ["token", "memory", "start", "storm"];
+const PARTS: [&str; 5] = ["token", "proxy", "memory", "start", "storm"];
 
 /// Reads the arguments and measures. A missed goal is a figure, not an error; not being able to measure is one.
 pub(crate) fn main() -> anyhow::Result<()> {
@@ -63,6 +65,9 @@ async fn measure(only: &[String]) -> anyhow::Result<Report> {
     }
     if wanted("token") {
         token::run(&mut report).await.context("GET token")?;
+    }
+    if wanted("proxy") {
+        proxy::run(&mut report).await.context("the proxy")?;
     }
     if wanted("storm") {
         storm::run(&mut report).await.context("callers at expiry")?;

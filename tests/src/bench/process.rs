@@ -17,7 +17,7 @@ use secrecy::ExposeSecret;
 use tempfile::TempDir;
 use tokio::process::{Child, Command};
 
-use super::{machine, pause, uptime, wire};
+use super::{load::STATEMENT, machine, pause, uptime, wire};
 
 /// Nothing that is measured here takes nearly as long.
 const START_BOUND: Duration = Duration::from_secs(30);
@@ -27,7 +27,7 @@ const LOOK: Duration = Duration::from_millis(1);
 /// The kernel counts a process's time in hundredths of a second, whatever its own tick is.
 const TICKS_PER_SEC: f64 = 100.0;
 const ORG: &str = "Bench";
-const SCOPES: &str = "connectors:read,connectors:write,tokens:read";
+const SCOPES: &str = "connectors:read,connectors:write,tokens:read,proxy";
 
 /// One installation: a folder, a database, settings. Removed when dropped.
 pub(super) struct Installation {
@@ -56,6 +56,15 @@ impl Installation {
     pub(super) fn with(mut self, name: &str, value: impl Into<String>) -> Self {
         self.settings.push((name.to_owned(), value.into()));
         self
+    }
+
+    /// Whose statements are those of requests alone, each of them a line of the log: what is done by itself is done once,
+    /// at the start.
+    pub(super) fn counting_statements(self) -> Self {
+        self.with("HOLDFAST_REFRESH__LOOP_INTERVAL_SECS", "3600")
+            .with("HOLDFAST_AGENTS__LOOP_INTERVAL_SECS", "3600")
+            .with("HOLDFAST_LOG__FORMAT", "json")
+            .with("HOLDFAST_LOG__FILTER", format!("info,{STATEMENT}=trace"))
     }
 
     /// Starts `holdfast serve` and waits until it is ready.
