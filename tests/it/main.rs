@@ -13,6 +13,7 @@ mod import;
 mod reconnect;
 mod storage;
 mod ui_oauth_apps;
+mod ui_pages;
 mod ui_roles;
 mod ui_settings;
 mod ui_setup;
