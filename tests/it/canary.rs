@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use holdfast_sandbox::{CLIENT_SECRET, GrantRequest};
+use holdfast_sandbox::{CLIENT_ID, CLIENT_SECRET, GrantRequest};
 use holdfast_tests::{
     browser::{Browser, http},
     canary::Canaries,
@@ -19,6 +19,7 @@ use url::Url;
 
 on_both! {
     planted_secrets_appear_nowhere,
+    secrets_of_the_web_ui_appear_nowhere,
 }
 
 const PASSWORD: &str = "correct-horse-battery-staple";
@@ -212,4 +213,126 @@ async fn planted_secrets_appear_nowhere(db: Arc<Database>) {
     assert_eq!(found, Vec::<String>::new());
     // A check that cannot fail is none.
     assert!(!canaries.found_in("a place", format!("a {key} in it").as_bytes()).is_empty());
+}
+
+async fn secrets_of_the_web_ui_appear_nowhere(db: Arc<Database>) {
+    const FORGOTTEN: &str = "forgotten-password-of-bob";
+    const MISTYPED: &str = "mistyped-password-of-ada";
+    const SHORT: &str = "p4ss-wd";
+    const CHANGED: &str = "changed-password-of-ada";
+    const REFUSED: &str = "refused-client-secret";
+    const NEXT: &str = "planted-next-client-secret";
+    let sandbox = sandbox().await;
+    let here = Installation::new(&db, &sandbox).without_oauth_app().with("HOLDFAST_LOG__FILTER", "trace");
+    let mut canaries = Canaries::new();
+    canaries.plant("the master key", db.master_key.expose_secret().strip_prefix("hfmk_").unwrap());
+    for (name, secret) in [
+        ("a password", PASSWORD),
+        ("a forgotten password", FORGOTTEN),
+        ("a mistyped password", MISTYPED),
+        ("a changed password", CHANGED),
+        ("the client secret", CLIENT_SECRET),
+        ("a refused client secret", REFUSED),
+        ("the next client secret", NEXT),
+    ] {
+        canaries.plant(name, secret);
+    }
+    let server = here.serve().await;
+    let at = |path: &str| format!("{}{path}", server.base);
+
+    // The link in the log is there on purpose, and opens nothing any more once it was used.
+    let logged = async || server.log();
+    let log = until("the link is logged", logged, |log| log.contains("/setup?token=")).await;
+    let link = log.split("/setup?token=").nth(1).unwrap().split_whitespace().next().unwrap().to_owned();
+    let browser = Browser::new();
+    let form = browser.open(&at(&format!("/setup?token={link}"))).await.form("/setup");
+    let form = form.with("org", "Acme").with("name", "Ada").with("email", "ada@example.com");
+    assert_eq!(browser.send_form(&form.clone().with("password", SHORT)).await.status, 422);
+    assert_eq!(browser.send_form(&form.clone().with("name", "").with("password", MISTYPED)).await.status, 422);
+    assert_eq!(browser.send_form(&form.clone().with("password", PASSWORD).without("csrf")).await.status, 403);
+    assert_eq!(browser.send_form(&form.with("password", PASSWORD)).await.status, 303);
+    canaries.plant("the first cookie", &browser.cookies()["holdfast_session"]);
+
+    // The account.
+    let account = browser.open(&at("/settings/account")).await;
+    let form = account.form("/settings/account/password").with("new", CHANGED);
+    assert_eq!(browser.send_form(&form.clone().with("current", MISTYPED)).await.status, 422);
+    assert_eq!(browser.send_form(&form.clone().with("current", PASSWORD).with("new", SHORT)).await.status, 422);
+    assert_eq!(browser.send_form(&form.with("current", PASSWORD)).await.status, 303);
+    canaries.plant("the cookie after it", &browser.cookies()["holdfast_session"]);
+    let stranger = Browser::new();
+    for password in [PASSWORD, MISTYPED] {
+        let form = stranger.open(&at("/sign-in")).await.form("/sign-in");
+        assert_eq!(
+            stranger.send_form(&form.with("email", "ada@example.com").with("password", password)).await.status,
+            422
+        );
+    }
+    let bob = ["user", "create", "--org", "Acme", "--email", "bob@example.com", "--password-stdin"];
+    let _made = here.run_with(&bob, &format!("{FORGOTTEN}\n")).await.done();
+    let set = ["user", "set-password", "--email", "bob@example.com", "--password-stdin"];
+    let _set = here.run_with(&set, &format!("{FORGOTTEN}\n")).await.done();
+    // Printed once, on purpose: by an installation whose words are not kept.
+    let aside = Installation::new(&db, &sandbox).without_oauth_app();
+    let printed = aside.run(&["user", "set-password", "--email", "bob@example.com"]).await.done();
+    canaries.plant("a password that was made", printed.out.trim());
+
+    // A key is shown once, on purpose: in a window that is not looked at.
+    let window = Browser::new();
+    browser.cookies().iter().for_each(|(name, value)| window.keep(name, value));
+    let form = window.open(&at("/settings/keys")).await.form("/settings/keys");
+    let shown = window.send_form(&form.with("name", "ci").ticked("scope", "admin")).await.html(&server.base);
+    let key = shown.codes.iter().find(|code| code.starts_with("hf_") && code.len() == 46).unwrap();
+    canaries.plant("the API key", key);
+    assert_eq!(http().get(at("/api/v1/connectors")).bearer_auth(key).send().await.unwrap().status(), 200);
+
+    // The OAuth app: unchecked, refused, right, rotated, and at work.
+    let page = "/settings/oauth-apps/zendesk";
+    let app = async || browser.open(&at(page)).await.form(page).with("client_id", CLIENT_ID);
+    assert_eq!(browser.send_form(&app().await.with("client_secret", CLIENT_SECRET)).await.status, 303);
+    let grant = sandbox.helpdesk("acme").unwrap().grant(&GrantRequest::default()).unwrap();
+    canaries.plant("an access token", &grant.access_token);
+    let body = json!({
+        "provider": "zendesk", "account": "acme",
+        "credential": { "access_token": grant.access_token, "refresh_token": grant.refresh_token, "expires_in": 1800 },
+    });
+    let imported = http().post(at("/api/v1/connectors")).bearer_auth(key).json(&body).send().await.unwrap();
+    assert_eq!(imported.status(), 201);
+    assert_eq!(browser.send_form(&app().await.with("client_secret", REFUSED)).await.status, 422);
+    assert_eq!(browser.send_form(&app().await.with("client_secret", REFUSED).without("csrf")).await.status, 403);
+    sandbox.set_client_secret(CLIENT_SECRET, Some(NEXT));
+    assert_eq!(browser.send_form(&app().await.with("next_client_secret", NEXT)).await.status, 303);
+    for action in ["check", "promote", "check"] {
+        let form = browser.open(&at(page)).await.form(&format!("{page}/{action}"));
+        assert!(browser.send_form(&form).await.status < 400, "{action}");
+    }
+
+    // Everything is looked at.
+    for path in
+        ["/settings", "/settings/account", "/settings/organisations", "/settings/keys", "/settings/oauth-apps", page]
+    {
+        browser.open(&at(path)).await;
+    }
+    for path in ["/metrics", "/readyz", "/healthz", "/nothing", "/sign-in"] {
+        browser.get(&at(path)).await;
+    }
+    for line in ["user list", "user list --json", "key list --json", "doctor --json"] {
+        let done = here.run(&line.split(' ').collect::<Vec<_>>()).await.done();
+        assert!(!line.starts_with("doctor") || done.out.contains("Zendesk has one, set in the web UI"), "{done:?}");
+    }
+    let out = browser.open(&at("/settings")).await.form("/sign-out");
+    assert_eq!(browser.send_form(&out).await.status, 303);
+    let (ended, log) = server.terminate().await;
+    assert_eq!(ended.code(), Some(0));
+    assert!(log.contains("TRACE"), "the log is at its most talkative");
+
+    assert_eq!(canaries.count(), 13);
+    let dump = db.dump().await;
+    let mut seen = browser.seen();
+    seen.extend(stranger.seen());
+    assert!(dump.len() > 1000 && seen.len() > 20_000, "there is something to look into");
+    let mut found = canaries.found_in("the log or a command's words", &here.said());
+    found.extend(canaries.found_in("a page", &seen));
+    found.extend(canaries.found_in("the database", &dump));
+    assert_eq!(found, Vec::<String>::new());
 }

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use holdfast_sandbox::Sandbox;
 use holdfast_tests::{
-    browser::http,
+    browser::{Browser, http},
     command::{Ended, Installation},
     database::Database,
     on_both,
@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 on_both! {
     a_day_of_an_operator,
+    a_forgotten_password_is_set_by_command,
     a_revoked_key_stops_at_once_while_serving,
     a_wrong_master_key_stops_the_start,
     doctor_says_what_is_wrong_and_what_to_do,
@@ -63,7 +64,7 @@ async fn a_day_of_an_operator(db: Arc<Database>) {
     let user = ["user", "create", "--org", "Acme", "--email", "Ada@Example.com", "--operator", "--password-stdin"];
 
     let short = place.here.run_with(&user, "short\n").await;
-    assert_eq!(short.one_line(1), "holdfast: A password has at least 8 characters; a few words make a good one.");
+    assert_eq!(short.one_line(1), "holdfast: a password has at least 8 characters; a few words make a good one.");
     let no_org = place.run("key create --org Acme --name ci --scope tokens:read").await;
     assert!(no_org.one_line(1).contains("there is no organisation \"Acme\"; `holdfast user create"), "{no_org:?}");
     let made = place.here.run_with(&user, "correct horse battery staple\n").await.done();
@@ -111,6 +112,68 @@ async fn a_day_of_an_operator(db: Arc<Database>) {
     }
     let said = String::from_utf8(place.here.said()).unwrap();
     assert!(!said.contains("correct horse battery staple"));
+}
+
+async fn a_forgotten_password_is_set_by_command(db: Arc<Database>) {
+    let place = place(&db).await;
+    for (org, email) in [("Acme", "ada@example.com"), ("Globex", "ada@example.com"), ("Acme", "bob@example.com")] {
+        let made = ["user", "create", "--org", org, "--email", email, "--password-stdin"];
+        let _made = place.here.run_with(&made, "forgotten by tomorrow\n").await.done();
+    }
+    let server = place.here.serve().await;
+    let sign_in = async |browser: &Browser, email: &str, password: &str| {
+        let form = browser.open(&format!("{}/sign-in", server.base)).await.form("/sign-in");
+        browser.send_form(&form.with("email", email).with("password", password)).await.status
+    };
+    let status = async |browser: &Browser| browser.get(&format!("{}/settings", server.base)).await.status;
+    let (bob, ada) = (Browser::new(), Browser::new());
+    assert_eq!(sign_in(&bob, "bob@example.com", "forgotten by tomorrow").await, 303);
+    assert_eq!(sign_in(&ada, "ada@example.com", "forgotten by tomorrow").await, 303);
+    for _ in 0..5 {
+        assert_eq!(sign_in(&Browser::new(), "bob@example.com", "was it this one").await, 422);
+    }
+    assert_eq!(sign_in(&Browser::new(), "bob@example.com", "or this one").await, 429);
+
+    // Through the running server where there is one: who was signed in is not, and nothing holds up the new password.
+    let set = ["user", "set-password", "--email", "Bob@Example.com", "--password-stdin"];
+    let said = place.here.run_with(&set, "a better one to remember\n").await.done();
+
+    assert!(said.out.starts_with("set the password of user user_") && said.out.lines().count() == 1, "{said:?}");
+    assert_eq!((status(&bob).await, status(&ada).await), (303, 200));
+    assert_eq!(sign_in(&Browser::new(), "bob@example.com", "forgotten by tomorrow").await, 422);
+    assert_eq!(sign_in(&Browser::new(), "bob@example.com", "a better one to remember").await, 303);
+
+    // Without one it makes one, and prints it alone.
+    let made = place.run("user set-password --email ada@example.com --org Globex").await.done();
+    let password = made.out.trim_end().to_owned();
+    assert!(password.len() == 27 && made.out.lines().count() == 1 && made.err.is_empty(), "{made:?}");
+    let over = Browser::new();
+    assert_eq!(sign_in(&over, "ada@example.com", &password).await, 303);
+    assert!(over.open(&format!("{}/settings", server.base)).await.text.contains("Globex"));
+    assert_eq!(status(&ada).await, 200, "her other organisation has its own");
+    let json = place.run("user set-password --email ada@example.com --org Acme --json").await.done().json();
+    assert_eq!(json["password"].as_str().unwrap().len(), 27);
+    assert_eq!(status(&ada).await, 303);
+
+    let short = place.here.run_with(&set, "short\n").await;
+    assert!(short.one_line(1).starts_with("holdfast: a password has at least 8 characters"), "{short:?}");
+    let several = place.run("user set-password --email ada@example.com").await;
+    assert!(
+        several.one_line(1).ends_with("is in several organisations; say which with --org: Acme, Globex"),
+        "{several:?}"
+    );
+    let nobody = place.run("user set-password --email eve@example.com").await;
+    assert!(nobody.one_line(1).contains("nobody has the address eve@example.com; `holdfast user list`"), "{nobody:?}");
+    let elsewhere = place.run("user set-password --email bob@example.com --org Globex").await;
+    assert!(elsewhere.one_line(1).contains("nobody in \"Globex\" has the address"), "{elsewhere:?}");
+
+    let list = place.run("user list").await.done();
+    assert!(list.out.starts_with("ID") && list.out.contains("bob@example.com"), "{list:?}");
+    let people = place.run("user list --org Acme --json").await.done().json();
+    let emails: Vec<_> = people.as_array().unwrap().iter().map(|person| person["email"].as_str().unwrap()).collect();
+    assert_eq!(emails, ["ada@example.com", "bob@example.com"]);
+    assert_eq!((&people[0]["role"], &people[0]["password"]), (&json!("owner"), &json!("set")));
+    assert!(!list.out.contains("argon2") && !people.to_string().contains("argon2"));
 }
 
 async fn a_revoked_key_stops_at_once_while_serving(db: Arc<Database>) {

@@ -14,6 +14,7 @@ mod proxy;
 mod reconnect;
 mod storage;
 mod ui_oauth_apps;
+mod ui_pages;
 mod ui_roles;
 mod ui_settings;
 mod ui_setup;

@@ -114,6 +114,19 @@ impl Installation {
         this
     }
 
+    /// The same one without an OAuth app in its settings.
+    ///
+    /// # Panics
+    /// When they cannot be written.
+    #[must_use]
+    pub fn without_oauth_app(self) -> Self {
+        let settings = std::fs::read_to_string(self.folder.join("holdfast.toml")).expect("they were written");
+        let (before, rest) = settings.split_once("[oauth_apps.zendesk]").expect("there is one");
+        let (_, after) = rest.split_once("[providers").expect("more follows");
+        self.write("holdfast.toml", &format!("{before}[providers{after}"));
+        self
+    }
+
     /// One without settings, in an empty folder.
     ///
     /// # Panics

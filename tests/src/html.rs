@@ -192,6 +192,7 @@ impl Reader<'_> {
             value("style").is_none() && !attributes.iter().any(|(name, _)| name.starts_with("on")),
             "{attributes:?}"
         );
+        assert!(name != "style" && (name != "script" || value("src").is_some()), "{name} within the page");
         match name {
             "form" => {
                 assert!(self.form.is_none(), "a form within a form");

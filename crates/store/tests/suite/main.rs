@@ -9,6 +9,7 @@ mod grants;
 mod harness;
 mod journal;
 mod leases;
+mod people;
 mod reading;
 mod runs;
 mod sealing;
