@@ -9,6 +9,7 @@ mod grants;
 mod harness;
 mod journal;
 mod leases;
+mod lines;
 mod reading;
 mod runs;
 mod sealing;
