@@ -51,7 +51,7 @@ pub struct LineFilter {
     pub provider: Option<String>,
     /// Only in this state.
     pub state: Option<LineState>,
-    /// Only with this in name, account, id or alias, capitals or not.
+    /// Only with this in name, account or alias, capitals or not; or of this id.
     pub search: Option<String>,
 }
 
@@ -163,10 +163,15 @@ impl Store {
             None => {}
         }
         if let Some(search) = filter.search.as_deref().map(str::trim).filter(|search| !search.is_empty()) {
+            values.extend(values![anywhere(search), search]);
+            let (like, is) = (values.len() - 1, values.len());
             // Once as typed: not every database knows the small letters of every script.
-            let condition = "(c.name LIKE $? ESCAPE '\\' OR c.alias LIKE $? ESCAPE '\\' OR c.id LIKE $? ESCAPE '\\' \
-                             OR lower(c.name) LIKE lower($?) ESCAPE '\\' OR c.account LIKE lower($?) ESCAPE '\\')";
-            with(condition, anywhere(search).into());
+            write!(
+                sql,
+                " AND (c.name LIKE ${like} ESCAPE '\\' OR lower(c.name) LIKE lower(${like}) ESCAPE '\\' \
+                 OR c.account LIKE lower(${like}) ESCAPE '\\' OR c.alias LIKE ${like} ESCAPE '\\' OR c.id = ${is})"
+            )
+            .expect("writing to a String cannot fail");
         }
         if let Some((id, name)) = cursor.and_then(parse_cursor) {
             values.extend(values![name, id]);
