@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use chrono::{DateTime, Utc};
 use holdfast_core::{
-    ConnectorId, Health, OrgId,
+    AgentId, ConnectorId, Health, OrgId,
     credential::{Degraded, Reason, Trouble},
     ports::StoreError,
 };
@@ -250,6 +250,13 @@ impl Store {
     pub async fn org_of_connector(&self, id: &ConnectorId) -> Result<Option<OrgId>, StoreError> {
         let sql = "SELECT org_id AS id FROM connectors WHERE id = $1";
         let row: Option<sql::Id> = sql::one(self.db(), "look whose a connector is", sql, values![id.as_str()]).await?;
+        Ok(row.map(|row| row.id.into()))
+    }
+
+    /// Whose this agent is.
+    pub async fn org_of_agent(&self, id: &AgentId) -> Result<Option<OrgId>, StoreError> {
+        let sql = "SELECT org_id AS id FROM agents WHERE id = $1";
+        let row: Option<sql::Id> = sql::one(self.db(), "look whose an agent is", sql, values![id.as_str()]).await?;
         Ok(row.map(|row| row.id.into()))
     }
 
