@@ -1,10 +1,30 @@
-// Makes pages nicer; none needs it. Live parts, copying, times in the reader's own zone, no double posts.
+// Makes pages nicer; none needs it. Live parts, copying, times that go on, answers in place, no double posts.
 "use strict";
 
+const exactly = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
+const UNITS = [["year", 31536000], ["month", 2592000], ["day", 86400], ["hour", 3600], ["minute", 60], ["second", 1]];
+
+// As the server says it: "just now", "3 minutes ago", "in 2 days".
+const relatively = (ms) => {
+  const seconds = Math.trunc(Math.abs(ms) / 1000);
+  if (seconds < 5) return "just now";
+  const [unit, length] = UNITS.find(([, length]) => seconds >= length);
+  const number = Math.floor(seconds / length);
+  const amount = `${number} ${unit}${number === 1 ? "" : "s"}`;
+  return ms < 0 ? `${amount} ago` : `in ${amount}`;
+};
+
+// The reader's own time zone, and texts that stay true while the page stays open.
 const times = (root) => {
-  const exact = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
   for (const time of root.querySelectorAll("time[datetime]")) {
-    time.title = exact.format(new Date(time.dateTime));
+    const at = new Date(time.dateTime);
+    time.title = exactly.format(at);
+    if ("relative" in time.dataset) {
+      const text = relatively(at - Date.now());
+      if (time.textContent !== text) time.textContent = text;
+    } else if ("exact" in time.dataset) {
+      time.textContent = exactly.format(at);
+    }
   }
 };
 
@@ -41,6 +61,33 @@ const say = (text) => {
   document.getElementById("live").textContent = text;
 };
 
+// A part as the server sent it, but for how long ago things were.
+const sources = new WeakMap();
+const source = (part) => part.outerHTML.replace(/(<time[^>]*>)[^<]*/g, "$1");
+for (const part of document.querySelectorAll("[data-live]")) sources.set(part, source(part));
+
+// The parts that are marked `data-live`, from a page that was fetched again, where they differ. What somebody types or
+// has opened stays.
+const exchange = (fresh) => {
+  for (const old of document.querySelectorAll("[data-live]")) {
+    const now = fresh.getElementById(old.id);
+    if (!now || source(now) === sources.get(old)) continue;
+    sources.set(now, source(now));
+    const active = old.contains(document.activeElement) ? document.activeElement : null;
+    if (active?.matches("input, select, textarea")) continue;
+    kept(now);
+    const open = [...old.querySelectorAll("details[open][id]")].map((details) => details.id);
+    for (const id of open) now.querySelector(`#${CSS.escape(id)}`)?.setAttribute("open", "");
+    const said = now.dataset.live !== old.dataset.live;
+    old.replaceWith(now);
+    times(now);
+    copies(now);
+    if (active?.id) document.getElementById(active.id)?.focus();
+    if (said && now.dataset.live) say(now.dataset.live);
+  }
+};
+const parsed = (html) => new DOMParser().parseFromString(html, "text/html");
+
 // A form that is under way is not sent twice. Going back brings the page as it was: then it may be sent again.
 document.addEventListener("submit", (event) => {
   const form = event.target;
@@ -51,20 +98,51 @@ document.addEventListener("submit", (event) => {
   }
   form.dataset.sent = "1";
   event.submitter?.setAttribute("aria-busy", "true");
-});
-addEventListener("pageshow", () => {
-  for (const form of document.querySelectorAll("form[data-sent]")) {
-    delete form.dataset.sent;
-    form.querySelector("[aria-busy]")?.removeAttribute("aria-busy");
+  if ("inPlace" in form.dataset) {
+    event.preventDefault();
+    inPlace(form);
   }
 });
+addEventListener("pageshow", () => {
+  for (const form of document.querySelectorAll("form[data-sent]")) ready(form);
+});
+const ready = (form) => {
+  delete form.dataset.sent;
+  form.querySelector("[aria-busy]")?.removeAttribute("aria-busy");
+};
 
-// Parts marked `data-live` follow what happens on the server: at each event the page is fetched again and the parts that
-// differ are exchanged. What somebody types or has opened stays.
+// The answer to such a form is this same page: its parts are exchanged, and the one that it is about gets the focus.
+const inPlace = async (form) => {
+  say(`${form.dataset.busy}…`);
+  try {
+    const body = new URLSearchParams(new FormData(form));
+    const answer = await fetch(form.action, { method: "POST", body, headers: { accept: "text/html" } });
+    const fresh = parsed(await answer.text());
+    if (!answer.ok || new URL(answer.url).pathname !== location.pathname) {
+      document.getElementById("main").replaceWith(fresh.getElementById("main"));
+      document.getElementById("main").focus();
+      return;
+    }
+    exchange(fresh);
+    const about = document.getElementById(form.dataset.inPlace);
+    about?.focus();
+    about?.closest("[data-live]")?.classList.add("changed");
+    say(about?.textContent ?? "");
+  } catch {
+    say("That did not reach the server. Try again.");
+  } finally {
+    const still = document.querySelector(`form[action="${CSS.escape(form.getAttribute("action"))}"]`);
+    ready(form);
+    if (still) ready(still);
+  }
+};
+
+// At each event the page is fetched again. A tab that nobody looks at does not listen: browsers keep few connections to
+// one host, and there may be many tabs. It catches up when it is looked at again.
 const live = () => {
-  const source = document.querySelector("[data-events]");
-  if (!source) return;
-  const events = new EventSource(source.dataset.events);
+  const address = () => document.querySelector("[data-events]")?.dataset.events;
+  if (!address()) return;
+  let events = null;
   let fetching = false;
   let again = false;
   const refresh = async () => {
@@ -79,7 +157,7 @@ const live = () => {
         location.reload();
         return;
       }
-      exchange(new DOMParser().parseFromString(await answer.text(), "text/html"));
+      exchange(parsed(await answer.text()));
     } catch {
       // The next event, or the stream's own reconnect, tries again.
     } finally {
@@ -90,33 +168,72 @@ const live = () => {
       }
     }
   };
-  const exchange = (fresh) => {
-    for (const old of document.querySelectorAll("[data-live]")) {
-      const now = fresh.getElementById(old.id);
-      if (!now || old.contains(document.activeElement) && old.querySelector("input:focus, select:focus, textarea:focus")) continue;
-      const open = [...old.querySelectorAll("details[open][id]")].map((details) => details.id);
-      const focused = old.contains(document.activeElement) ? document.activeElement.id : "";
-      times(now);
-      kept(now);
-      for (const id of open) now.querySelector(`#${CSS.escape(id)}`)?.setAttribute("open", "");
-      if (now.innerHTML === old.innerHTML) continue;
-      old.replaceWith(now);
-      copies(now);
-      if (focused) document.getElementById(focused)?.focus();
-      const news = now.dataset.live;
-      if (news) say(news);
+  const follow = () => {
+    if (document.hidden) {
+      events?.close();
+      events = null;
+    } else if (!events) {
+      events = new EventSource(address());
+      events.addEventListener("changed", refresh);
+      // What happened before the stream was open.
+      events.addEventListener("open", refresh);
     }
   };
-  events.addEventListener("changed", refresh);
-  let lost = false;
-  events.addEventListener("error", () => { lost = true; });
-  events.addEventListener("open", () => {
-    if (lost) refresh();
-    lost = false;
+  document.addEventListener("visibilitychange", follow);
+  addEventListener("pagehide", () => {
+    events?.close();
+    events = null;
   });
+  follow();
 };
 
+// What is typed is understood while it is typed, by the server that will read it.
+const checks = () => {
+  for (const input of document.querySelectorAll("input[data-check]")) {
+    const told = document.getElementById(`${input.id}-check`);
+    let timer = 0;
+    let asked = 0;
+    const check = async () => {
+      const number = ++asked;
+      const typed = input.value.trim();
+      if (!typed) {
+        told.replaceChildren();
+        return;
+      }
+      try {
+        const answer = await fetch(`${input.dataset.check}?${new URLSearchParams({ typed })}`);
+        const found = await answer.json();
+        if (number !== asked) return;
+        told.className = `check ${found.account ? "good" : "bad"}`;
+        told.replaceChildren(found.account ? `Understood: ${found.account}` : found.problem);
+        if (found.known) {
+          const link = document.createElement("a");
+          link.href = found.known;
+          link.textContent = "It is connected already: open it";
+          told.append(". ", link);
+        }
+      } catch {
+        // Sending the form checks it again.
+      }
+    };
+    input.addEventListener("input", () => {
+      clearTimeout(timer);
+      timer = setTimeout(check, 250);
+    });
+    if (input.value) check();
+  }
+};
+
+// What was told once is not told again when the page is loaded again.
+if (document.querySelector("[data-passing]") || new URLSearchParams(location.search).has("did")) {
+  const url = new URL(location.href);
+  url.searchParams.delete("did");
+  history.replaceState(history.state, "", url);
+}
+
 times(document);
+setInterval(() => times(document), 20000);
 copies(document);
 kept(document);
+checks();
 live();

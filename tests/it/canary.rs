@@ -179,7 +179,7 @@ async fn planted_secrets_appear_nowhere(db: Arc<Database>) {
     canaries.plant("a code", &code);
     let page = browser.get(&back).await;
     assert_eq!((page.status, page.title()), (200, "Connected"), "{}", page.text);
-    canaries.plant("the browser's cookie", &browser.cookies()["holdfast_connect"]);
+    canaries.plant("the browser's cookie", &browser.cookies()["holdfast_browser"]);
 
     // Everything is looked at.
     for end in ["", "/timeline", "/token"] {

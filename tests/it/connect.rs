@@ -124,7 +124,8 @@ async fn a_link_is_opened_often_and_connects_once(db: Arc<Database>) {
         assert_eq!((page.status, page.title()), (200, "Connect acme.zendesk.com"), "{}", page.text);
         assert!(page.text.contains("<form method=\"post\">"), "{}", page.text);
     }
-    assert_eq!(browser.cookies().len(), 0, "looking binds nothing");
+    let bound = "SELECT COUNT(*) FROM connect_sessions WHERE browser_hash IS NOT NULL";
+    assert_eq!(db.number(bound).await, 0, "looking binds nothing");
     assert_eq!(app.show(&id).await["health"], "pending");
     assert_eq!(app.show(&id).await["credential"]["kind"], "none");
     let _told = app.token(&id).await.problem(409, "connector_pending");
@@ -166,11 +167,11 @@ async fn the_way_back_comes_from_the_configuration(db: Arc<Database>) {
         assert!(link.starts_with("https://hub.example.test/connect/"), "{link}");
         let here = link.replace(public, &app.base);
 
-        let page = Browser::new().send_with(Method::POST, &here, headers).await;
+        let page = Browser::new().press_with(&here, &here, &[], headers).await;
 
         assert_eq!(param(&page.location(), "redirect_uri"), "https://hub.example.test/oauth/callback");
         let cookie = page.headers["set-cookie"].to_str().unwrap();
-        for part in ["__Host-holdfast_connect=", "Secure", "HttpOnly", "SameSite=Lax", "Path=/"] {
+        for part in ["__Host-holdfast_browser=", "Secure", "HttpOnly", "SameSite=Lax", "Path=/"] {
             assert!(cookie.contains(part), "no {part} in the cookie");
         }
     }

@@ -69,10 +69,12 @@ async fn only_a_key_that_may_connect_gets_a_connect_link(db: Arc<Database>) {
     let told = app.call(reqwest::Method::GET, &path, Some(&key), None).await.problem(409, "connector_auth_failed");
 
     assert_eq!(told.text_of("reconnect_url"), format!("{}/connectors/{id}", app.base));
-    let page = Browser::new().get(&told.text_of("reconnect_url")).await;
-    assert_eq!((page.status, page.title()), (200, "This connector needs an admin"));
-    let unknown = Browser::new().get(&format!("{}/connectors/con_unknown", app.base)).await;
-    assert_eq!(unknown.text, page.text, "nobody learns there which ones exist");
+    // The connector's own page: who is not signed in learns nothing there, not even which ones exist.
+    let sign_in = |id: &str| format!("/sign-in?next=%2Fconnectors%2F{id}");
+    for named in [&id, "con_unknown"] {
+        let page = Browser::new().get(&format!("{}/connectors/{named}", app.base)).await;
+        assert_eq!((page.status, page.location()), (303, sign_in(named)));
+    }
     let link = app.token(&id).await.text_of("reconnect_url");
     assert_eq!(app.token(&id).await.text_of("reconnect_url"), link, "asked a thousand times, it makes one link");
     assert_eq!(app.consent(&link).await.title(), "Connected");

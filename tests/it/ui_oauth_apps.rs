@@ -113,7 +113,7 @@ async fn the_redirect_uri_to_copy_is_the_one_that_is_sent(db: Arc<Database>) {
     let shown = browser.send_with(reqwest::Method::GET, &app.at(PAGE), &forged).await.html(&app.base);
     let (link, _) = app.link("acme").await;
     let link = link.replace("https://hub.example.test", &app.base);
-    let authorize = Browser::new().send_with(reqwest::Method::POST, &link, &forged[1..]).await.location();
+    let authorize = Browser::new().press_with(&link, &link, &[], &forged[1..]).await.location();
 
     let sent = url::Url::parse(&authorize).unwrap();
     let sent = sent.query_pairs().find(|(name, _)| name == "redirect_uri").unwrap().1.into_owned();

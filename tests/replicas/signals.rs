@@ -3,15 +3,13 @@
 use std::time::Duration;
 
 use holdfast_tests::{
+    browser::Browser,
     cluster::{Cluster, Expired},
     cut::Line,
     process::{Answer, Replica, answer, client},
     wait::{uptime, within},
 };
-use reqwest::{
-    Method,
-    header::{COOKIE, LOCATION, SET_COOKIE},
-};
+use reqwest::Method;
 use sqlx::{Connection as _, Executor as _};
 use url::Url;
 
@@ -36,15 +34,12 @@ async fn reconnect(cluster: &Cluster, replica: &Replica, connector: &str) {
         let query = url.query().map(|query| format!("?{query}")).unwrap_or_default();
         format!("{}{}{query}", replica.url(), url.path())
     };
-    let browser = client();
-    let no_field: [(&str, &str); 0] = [];
-    let started = browser.post(here(link.text("url"))).form(&no_field).send().await.expect("the page answers");
-    assert_eq!(started.status(), 303, "{started:?}");
-    let header = |name| started.headers()[name].to_str().expect("it is ASCII");
-    let cookie = header(SET_COOKIE).split(';').next().unwrap_or_default();
-    let back = cluster.sandbox.consent(header(LOCATION), "ada").expect("Ada may say yes");
-    let done = browser.get(here(&back)).header(COOKIE, cookie).send().await.expect("the callback answers");
-    assert!(done.status().is_success() || done.status().is_redirection(), "{done:?}");
+    let browser = Browser::new();
+    let started = browser.post(&here(link.text("url"))).await;
+    assert_eq!(started.status, 303, "{started:?}");
+    let back = cluster.sandbox.consent(&started.location(), "ada").expect("Ada may say yes");
+    let done = browser.get(&here(&back)).await;
+    assert_eq!(done.title(), "Connected", "{done:?}");
 }
 
 /// Waits until this replica's answer is this one: a problem's code, or nothing for a token. How long it took.

@@ -1,14 +1,147 @@
-//! What a page says and asks: its texts and its forms, as far as pages of ours need it. And browsers that fill them in.
+//! What a page says and asks, read as a person does: its elements, its texts, its forms. And browsers that fill them in.
+//! For pages of ours, which are well formed; no parser for the web.
 
 use url::Url;
 
 use crate::browser::{Browser, Page};
 
-/// Elements that have no end.
-const VOID: [&str; 6] = ["br", "hr", "img", "input", "link", "meta"];
+/// One element with what is in it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Element {
+    /// In lower case; empty for the page itself.
+    pub name: String,
+    /// In order, values decoded.
+    pub attributes: Vec<(String, String)>,
+    /// In order.
+    pub children: Vec<Node>,
+}
 
-/// Elements within a line: texts on both sides of their tags belong together.
-const INLINE: [&str; 7] = ["a", "b", "code", "em", "i", "strong", "time"];
+/// An element or a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Node {
+    /// With what is in it.
+    Element(Element),
+    /// Decoded.
+    Text(String),
+}
+
+/// Elements that have no end.
+const VOID: [&str; 13] =
+    ["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"];
+/// Elements whose text is not for reading.
+const SILENT: [&str; 3] = ["script", "style", "title"];
+
+/// Reads a page.
+///
+/// # Panics
+/// When an element ends that was not begun: our pages are well formed.
+pub fn read(html: &str) -> Element {
+    let mut open = vec![Element::default()];
+    let mut rest = html;
+    while !rest.is_empty() {
+        let Some(start) = rest.find('<') else {
+            push(&mut open, Node::Text(decode(rest)));
+            break;
+        };
+        if start > 0 {
+            push(&mut open, Node::Text(decode(&rest[..start])));
+        }
+        rest = &rest[start..];
+        if let Some(after) = rest.strip_prefix("<!--") {
+            rest = after.split_once("-->").map_or("", |(_, after)| after);
+            continue;
+        }
+        if rest.starts_with("<!") {
+            rest = rest.split_once('>').map_or("", |(_, after)| after);
+            continue;
+        }
+        let (tag, after) = rest[1..].split_at(end_of_tag(&rest[1..]));
+        rest = after.strip_prefix('>').unwrap_or(after);
+        if let Some(name) = tag.strip_prefix('/') {
+            let ended = open.pop().expect("the page itself never ends");
+            assert!(ended.name == name.trim(), "</{name}> ends <{}> in {html}", ended.name);
+            push(&mut open, Node::Element(ended));
+            continue;
+        }
+        let element = element(tag.trim_end_matches('/'));
+        if VOID.contains(&element.name.as_str()) || tag.ends_with('/') {
+            push(&mut open, Node::Element(element));
+        } else {
+            open.push(element);
+        }
+    }
+    assert_eq!(open.len(), 1, "<{}> does not end in {html}", open.last().expect("there is one").name);
+    open.remove(0)
+}
+
+fn push(open: &mut [Element], node: Node) {
+    open.last_mut().expect("the page itself never ends").children.push(node);
+}
+
+/// Quoted values may hold a `>`.
+fn end_of_tag(text: &str) -> usize {
+    let mut quote = None;
+    for (at, c) in text.char_indices() {
+        match (c, quote) {
+            ('"' | '\'', None) => quote = Some(c),
+            (c, Some(open)) if c == open => quote = None,
+            ('>', None) => return at,
+            _ => {}
+        }
+    }
+    text.len()
+}
+
+fn element(tag: &str) -> Element {
+    let (name, mut rest) = tag.split_once(char::is_whitespace).unwrap_or((tag, ""));
+    let mut attributes = Vec::new();
+    loop {
+        rest = rest.trim_start();
+        if rest.is_empty() {
+            return Element { name: name.to_lowercase(), attributes, children: Vec::new() };
+        }
+        let end = rest.find(|c: char| c == '=' || c.is_whitespace()).unwrap_or(rest.len());
+        let (key, after) = rest.split_at(end);
+        let Some(value) = after.strip_prefix('=') else {
+            attributes.push((key.to_owned(), String::new()));
+            rest = after;
+            continue;
+        };
+        let quote = value.chars().next().filter(|c| matches!(c, '"' | '\''));
+        let quote = quote.unwrap_or_else(|| panic!("the value of {key} is not quoted in <{tag}>"));
+        let (value, after) = value[1..].split_once(quote).expect("a quote has an end");
+        attributes.push((key.to_owned(), decode(value)));
+        rest = after;
+    }
+}
+
+/// With `&amp;` and the like turned back.
+pub fn decode(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('&') {
+        out.push_str(before);
+        let Some((name, behind)) = after.split_once(';').filter(|(name, _)| name.len() <= 8) else {
+            out.push('&');
+            rest = after;
+            continue;
+        };
+        let number = name.strip_prefix("#x").map(|hex| u32::from_str_radix(hex, 16).ok());
+        let number = number.or_else(|| name.strip_prefix('#').map(|decimal| decimal.parse().ok())).flatten();
+        match (name, number.and_then(char::from_u32)) {
+            (_, Some(c)) => out.push(c),
+            ("amp", _) => out.push('&'),
+            ("lt", _) => out.push('<'),
+            ("gt", _) => out.push('>'),
+            ("quot", _) => out.push('"'),
+            ("apos", _) => out.push('\''),
+            _ => panic!("&{name}; is not known here"),
+        }
+        rest = behind;
+    }
+    out.push_str(rest);
+    out
+}
 
 /// A form of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,6 +194,19 @@ impl Form {
         self
     }
 
+    /// Whether it goes to this path.
+    pub fn goes_to(&self, path: &str) -> bool {
+        self.path() == path
+    }
+
+    /// Where it goes on its host.
+    ///
+    /// # Panics
+    /// Never: a form is read with the address of its page.
+    pub fn path(&self) -> String {
+        Url::parse(&self.action).expect("it was made absolute").path().to_owned()
+    }
+
     /// As it is sent.
     pub fn encoded(&self) -> String {
         url::form_urlencoded::Serializer::new(String::new()).extend_pairs(&self.fields).finish()
@@ -70,7 +216,7 @@ impl Form {
 /// A page of ours, taken apart.
 #[derive(Debug)]
 pub struct Html {
-    /// Everything that is shown, one space wherever there is any.
+    /// Everything that is shown, its title first, one space wherever there is any.
     pub text: String,
     /// Its forms, in order.
     pub forms: Vec<Form>,
@@ -84,21 +230,22 @@ impl Html {
     /// Takes a page apart that was loaded from this address.
     ///
     /// # Panics
-    /// When it is not well formed: pages of ours are.
+    /// When it is not well formed, or holds a style or a script within a tag: pages of ours do not.
     pub fn read(address: &str, text: &str) -> Self {
         let base = Url::parse(address).expect("pages have absolute addresses");
-        let mut reader = Reader {
-            text,
-            base,
-            html: Self::empty(),
-            open: Vec::new(),
-            form: None,
-            code: None,
-            button: None,
-            gap: false,
-        };
-        reader.run();
-        reader.html
+        let page = read(text);
+        for element in page.all() {
+            let within = |(name, _): &(String, String)| name == "style" || name.starts_with("on");
+            assert!(!element.attributes.iter().any(within), "{:?}", element.attributes);
+        }
+        let title = page.named("title").first().map(|title| title.raw()).unwrap_or_default();
+        let links = page.all().into_iter().flat_map(|element| ["href", "src"].map(|name| element.get(name)));
+        Self {
+            text: format!("{title} {}", page.text()).trim().to_owned(),
+            forms: page.forms(&base),
+            links: links.flatten().map(str::to_owned).collect(),
+            codes: page.named("code").into_iter().map(Element::raw).collect(),
+        }
     }
 
     /// The one form that goes to this path.
@@ -106,181 +253,126 @@ impl Html {
     /// # Panics
     /// When there is none, or several.
     pub fn form(&self, path: &str) -> Form {
-        let matching: Vec<_> =
-            self.forms.iter().filter(|form| Url::parse(&form.action).is_ok_and(|url| url.path() == path)).collect();
+        let matching: Vec<_> = self.forms.iter().filter(|form| form.goes_to(path)).collect();
         assert_eq!(matching.len(), 1, "forms to {path}, of {:?}", self.forms);
         matching[0].clone()
     }
-
-    fn empty() -> Self {
-        Self { text: String::new(), forms: Vec::new(), links: Vec::new(), codes: Vec::new() }
-    }
 }
 
-struct Reader<'a> {
-    text: &'a str,
-    base: Url,
-    html: Html,
-    open: Vec<String>,
-    form: Option<Form>,
-    code: Option<String>,
-    button: Option<String>,
-    /// Whether the next text stands apart from the one before.
-    gap: bool,
-}
-
-impl Reader<'_> {
-    fn run(&mut self) {
-        let mut rest = self.text;
-        while let Some(at) = rest.find('<') {
-            self.show(&rest[..at]);
-            rest = &rest[at..];
-            if let Some(after) = rest.strip_prefix("<!--") {
-                rest = after.split_once("-->").expect("a comment ends").1;
-                continue;
-            }
-            let end = end_of_tag(rest);
-            self.tag(&rest[1..end]);
-            rest = &rest[end + 1..];
-        }
-        self.show(rest);
-        assert!(self.open.is_empty(), "not closed: {:?}", self.open);
-        assert!(self.form.is_none(), "a form is not closed");
+impl Element {
+    /// An attribute.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.attributes.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str())
     }
 
-    fn show(&mut self, raw: &str) {
-        let shown = unescape(raw);
-        if let Some(code) = &mut self.code {
-            code.push_str(&shown);
-        }
-        if let Some(button) = &mut self.button {
-            button.push_str(&shown);
-        }
-        if self.open.iter().any(|name| name == "script" || name == "style") {
-            return;
-        }
-        self.gap |= shown.starts_with(char::is_whitespace);
-        for word in shown.split_whitespace() {
-            if self.gap && !self.html.text.is_empty() {
-                self.html.text.push(' ');
-            }
-            self.html.text.push_str(word);
-            self.gap = true;
-        }
-        self.gap = shown.ends_with(char::is_whitespace) || (self.gap && shown.trim().is_empty());
+    /// Whether it is of this class.
+    pub fn is(&self, class: &str) -> bool {
+        self.get("class").is_some_and(|classes| classes.split_whitespace().any(|own| own == class))
     }
 
-    fn tag(&mut self, tag: &str) {
-        let bare = tag.trim_start_matches('/');
-        let name = bare.split(|c: char| c.is_whitespace() || c == '/').next().unwrap_or_default();
-        self.gap |= !INLINE.contains(&name);
-        if let Some(name) = tag.strip_prefix('/') {
-            self.close(name.trim());
-        } else if !tag.starts_with('!') {
-            let name: String = tag.chars().take_while(|c| !c.is_whitespace() && *c != '/').collect();
-            self.begin(&name, &attributes(&tag[name.len()..]));
-            if !VOID.contains(&name.as_str()) {
-                self.open.push(name);
+    /// All elements in it, in order.
+    pub fn all(&self) -> Vec<&Self> {
+        let mut found = Vec::new();
+        for child in &self.children {
+            if let Node::Element(element) = child {
+                found.push(element);
+                found.extend(element.all());
             }
         }
+        found
     }
 
-    fn begin(&mut self, name: &str, attributes: &[(String, String)]) {
-        let value = |name: &str| attributes.iter().find(|(own, _)| own == name).map(|(_, value)| value.clone());
-        self.html.links.extend(["href", "src"].iter().filter_map(|name| value(name)));
-        assert!(
-            value("style").is_none() && !attributes.iter().any(|(name, _)| name.starts_with("on")),
-            "{attributes:?}"
-        );
-        assert!(name != "style" && (name != "script" || value("src").is_some()), "{name} within the page");
-        match name {
-            "form" => {
-                assert!(self.form.is_none(), "a form within a form");
-                let action = value("action").unwrap_or_default();
-                self.form = Some(Form {
-                    action: self.base.join(&action).expect("an action is an address").to_string(),
-                    method: value("method").unwrap_or_else(|| "get".to_owned()),
-                    fields: Vec::new(),
-                    unticked: Vec::new(),
-                    buttons: Vec::new(),
-                });
-            }
-            "input" => {
-                let (Some(form), Some(name)) = (&mut self.form, value("name")) else { return };
-                let kind = value("type").unwrap_or_default();
-                let held = value("value").unwrap_or_default();
-                let ticks = kind == "checkbox" || kind == "radio";
-                if ticks && value("checked").is_none() {
-                    form.unticked.push((name, held));
-                } else {
-                    form.fields.push((name, held));
+    /// All elements of this name in it.
+    pub fn named(&self, name: &str) -> Vec<&Self> {
+        self.all().into_iter().filter(|element| element.name == name).collect()
+    }
+
+    /// The element of this id.
+    pub fn by_id(&self, id: &str) -> Option<&Self> {
+        self.all().into_iter().find(|element| element.get("id") == Some(id))
+    }
+
+    /// What is read to a person in it, with single spaces.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        self.read_aloud(&mut text);
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
+    fn read_aloud(&self, text: &mut String) {
+        for child in &self.children {
+            match child {
+                Node::Text(own) => text.push_str(own),
+                Node::Element(element)
+                    if SILENT.contains(&element.name.as_str()) || element.get("aria-hidden") == Some("true") => {}
+                Node::Element(element) => {
+                    let inline = ["a", "b", "bdi", "code", "span", "strong", "time"].contains(&element.name.as_str());
+                    if !inline {
+                        text.push(' ');
+                    }
+                    element.read_aloud(text);
+                    if !inline {
+                        text.push(' ');
+                    }
                 }
             }
-            "code" => self.code = Some(String::new()),
-            "button" => self.button = Some(String::new()),
-            _ => {}
         }
     }
 
-    fn close(&mut self, name: &str) {
-        assert_eq!(self.open.pop().as_deref(), Some(name), "closed out of order, in {:?}", self.open);
-        match name {
-            "form" => self.html.forms.extend(self.form.take()),
-            "code" => self.html.codes.extend(self.code.take()),
-            "button" => {
-                let button = self.button.take();
-                if let Some(form) = &mut self.form {
-                    form.buttons.extend(button.map(|text| text.trim().to_owned()));
+    /// All forms in it, on a page of this address.
+    pub fn forms(&self, base: &Url) -> Vec<Form> {
+        self.named("form").into_iter().map(|form| form.form(base)).collect()
+    }
+
+    fn form(&self, base: &Url) -> Form {
+        let action = self.get("action").unwrap_or_default();
+        let mut form = Form {
+            action: base.join(action).expect("an action is an address").to_string(),
+            method: self.get("method").unwrap_or("get").to_lowercase(),
+            fields: Vec::new(),
+            unticked: Vec::new(),
+            buttons: self.named("button").into_iter().map(Self::text).collect(),
+        };
+        assert!(self.named("form").is_empty(), "a form within a form");
+        for element in self.all() {
+            let Some(name) = element.get("name").map(str::to_owned) else { continue };
+            match element.name.as_str() {
+                "input" => {
+                    let held = element.get("value").unwrap_or_default().to_owned();
+                    let ticks = matches!(element.get("type"), Some("checkbox" | "radio"));
+                    if ticks && element.get("checked").is_none() {
+                        form.unticked.push((name, held));
+                    } else {
+                        form.fields.push((name, held));
+                    }
                 }
+                "textarea" => form.fields.push((name, element.raw())),
+                "select" => {
+                    let options = element.named("option");
+                    let chosen = options.iter().find(|option| option.get("selected").is_some()).or(options.first());
+                    let value = chosen.map(|option| option.get("value").map_or_else(|| option.text(), str::to_owned));
+                    form.fields.extend(value.map(|value| (name, value)));
+                }
+                _ => {}
             }
-            _ => {}
         }
+        form
     }
-}
 
-/// Where the tag that begins here ends; `>` may stand in a quoted value.
-fn end_of_tag(text: &str) -> usize {
-    let mut quoted = false;
-    for (at, c) in text.char_indices() {
-        match c {
-            '"' => quoted = !quoted,
-            '>' if !quoted => return at,
-            _ => {}
-        }
+    /// Its text as it is written.
+    pub fn raw(&self) -> String {
+        let part = |child: &Node| match child {
+            Node::Text(text) => text.clone(),
+            Node::Element(element) => element.raw(),
+        };
+        self.children.iter().map(part).collect()
     }
-    panic!("a tag does not end: {}", text.chars().take(80).collect::<String>())
-}
 
-fn attributes(text: &str) -> Vec<(String, String)> {
-    let mut found = Vec::new();
-    let mut rest = text.trim_start();
-    while !rest.is_empty() && rest != "/" {
-        let end = rest.find(|c: char| c == '=' || c.is_whitespace()).unwrap_or(rest.len());
-        let name = rest[..end].to_owned();
-        rest = &rest[end..];
-        let mut value = String::new();
-        if let Some(after) = rest.strip_prefix("=\"") {
-            let (quoted, after) = after.split_once('"').expect("a quoted value ends");
-            value = unescape(quoted);
-            rest = after;
-        }
-        found.push((name, value));
-        rest = rest.trim_start();
+    /// Where the link of this text leads.
+    pub fn link(&self, text: &str) -> Option<String> {
+        let link = self.named("a").into_iter().find(|link| link.text() == text)?;
+        link.get("href").map(str::to_owned)
     }
-    found
-}
-
-fn unescape(text: &str) -> String {
-    let named = [
-        ("&lt;", "<"),
-        ("&gt;", ">"),
-        ("&quot;", "\""),
-        ("&#39;", "'"),
-        ("&#x27;", "'"),
-        ("&#x2F;", "/"),
-        ("&amp;", "&"),
-    ];
-    named.iter().fold(text.to_owned(), |text, (name, c)| text.replace(name, c))
 }
 
 impl Page {
@@ -344,7 +436,25 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "closed out of order")]
+    fn a_page_is_read_as_a_person_does() {
+        let page = read(
+            "<!doctype html><title>No</title><!-- <p> --><main id='m'><h1 class=\"a b\">A &lt;b&gt;</h1><p>One\n \
+             <bdi>tw</bdi>o<i aria-hidden=\"true\">!</i></p><p>&#39;three&#x27;<br>four &amp; five</p>\
+             <a href=\"/x?a=1&amp;b=2\">There</a><form method=\"post\" action=\"/do\"><select name=\"s\">\
+             <option value=\"1\">One</option><option value=\"2\" selected>Two</option></select>\
+             <textarea name=\"t\">a\n b</textarea><button>Do <b>it</b></button></form></main>",
+        );
+
+        assert_eq!(page.text(), "A <b> One two 'three' four & five There One Two a b Do it");
+        assert!(page.by_id("m").is_some() && page.named("h1")[0].is("b"));
+        assert_eq!(page.link("There").as_deref(), Some("/x?a=1&b=2"));
+        let forms = page.forms(&Url::parse("http://here.test/page").unwrap());
+        assert!(forms[0].goes_to("/do") && forms[0].buttons == ["Do it"], "{forms:?}");
+        assert_eq!((forms[0].value("s"), forms[0].value("t")), (Some("2"), Some("a\n b")));
+    }
+
+    #[test]
+    #[should_panic(expected = "ends <")]
     fn a_page_that_is_not_well_formed_is_noticed() {
         Html::read("http://here.test/", "<p><b>x</p></b>");
     }

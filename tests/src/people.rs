@@ -1,5 +1,7 @@
 //! People of a service in this process, and their way in.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use holdfast_app::admin::{self, Ask};
 use holdfast_core::Role;
 
@@ -56,5 +58,69 @@ impl TestApp {
     /// The status of a page that only somebody who is signed in sees.
     pub async fn settings_of(&self, browser: &Browser) -> u16 {
         browser.get(&self.at("/settings")).await.status
+    }
+
+    /// Somebody new of the organisation `Acme` with this role, signed in.
+    pub async fn somebody(&self, role: Role) -> Person {
+        self.somebody_of("Acme", role).await
+    }
+
+    /// The same of another organisation, which is made when it is new.
+    ///
+    /// # Panics
+    /// When they are not let in.
+    pub async fn somebody_of(&self, org: &str, role: Role) -> Person {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let email = format!("{}{number}@{}.example", role.as_str(), org.to_lowercase());
+        self.person(org, &email, role).await;
+        let browser = self.signed_in(&email).await;
+        Person { browser, email, base: self.base.clone() }
+    }
+}
+
+/// Somebody who is signed in.
+pub struct Person {
+    /// Theirs.
+    pub browser: Browser,
+    /// They sign in with it.
+    pub email: String,
+    base: String,
+}
+
+impl Person {
+    /// The same person at another browser.
+    #[must_use]
+    pub fn at(self, browser: Browser) -> Self {
+        Self { browser, ..self }
+    }
+
+    /// The address of a page of ours; what is an address already, stays.
+    pub fn url(&self, path: &str) -> String {
+        if path.starts_with('/') { format!("{}{path}", self.base) } else { path.to_owned() }
+    }
+
+    /// Signs in, and goes on to where they wanted to.
+    pub async fn sign_in_again(&self, next: &str) -> Page {
+        let query = url::form_urlencoded::Serializer::new(String::new()).append_pair("next", next).finish();
+        let fields = [("email", self.email.as_str()), ("password", PASSWORD)];
+        let answer = self.browser.press(&self.url(&format!("/sign-in?{query}")), "/sign-in", &fields).await;
+        self.browser.go_on(answer).await
+    }
+
+    /// Opens a page of ours, and what it leads to.
+    pub async fn open(&self, path: &str) -> Page {
+        self.browser.visit(&self.url(path)).await
+    }
+
+    /// Opens a page of ours and sends its form that leads there.
+    pub async fn submit(&self, page: &str, to: &str, fields: &[(&str, &str)]) -> Page {
+        self.browser.press(&self.url(page), to, fields).await
+    }
+
+    /// The same, and goes on to what it leads to.
+    pub async fn submit_and_go_on(&self, page: &str, to: &str, fields: &[(&str, &str)]) -> Page {
+        let answer = self.submit(page, to, fields).await;
+        self.browser.go_on(answer).await
     }
 }

@@ -9,10 +9,11 @@ use holdfast_app::{
     App, Config, Seams,
     admin::{self, Ask},
     config::{OAuthAppConfig, PrivateHost, ProviderConfig},
+    registry,
     seams::{Guard, GuardedHttp, OsRandom},
     serve,
 };
-use holdfast_core::{OrgId, testkit::ManualClock};
+use holdfast_core::{OrgId, Provider, Providers, testkit::ManualClock};
 use holdfast_sandbox::{CLIENT_ID, CLIENT_SECRET, GrantRequest, Helpdesk, Sandbox};
 use reqwest::{Client, Method, header::HeaderMap};
 use serde_json::{Value, json};
@@ -66,7 +67,11 @@ pub struct Builder {
     elsewhere: Option<String>,
     clock: Arc<ManualClock>,
     config: Config,
+    adapt: Option<Adapt>,
 }
+
+/// Puts another adapter around one of ours.
+type Adapt = Box<dyn FnOnce(Arc<dyn Provider>) -> Arc<dyn Provider> + Send>;
 
 /// An answer of the API.
 #[derive(Clone, Debug)]
@@ -156,6 +161,13 @@ impl Builder {
         self
     }
 
+    /// Puts another adapter around the one for Zendesk.
+    #[must_use]
+    pub fn adapted(mut self, adapt: impl FnOnce(Arc<dyn Provider>) -> Arc<dyn Provider> + Send + 'static) -> Self {
+        self.adapt = Some(Box::new(adapt));
+        self
+    }
+
     /// Binds, builds and serves.
     ///
     /// # Panics
@@ -174,7 +186,13 @@ impl Builder {
         let seams = Seams { clock: self.clock.clone() as _, random: Arc::new(OsRandom), http: Arc::new(client) };
         let base = format!("http://{}:{}", self.host, self.config.listen.port());
         self.config.public_url_setting.get_or_insert_with(|| base.parse().expect("it is a URL"));
-        let (app, lock) = App::build(self.config, seams).await.expect("the service can be built");
+        let mut providers = registry::providers(&self.config).expect("the settings are right");
+        if let Some(adapt) = self.adapt {
+            let zendesk = providers.find("zendesk").expect("it is one of ours");
+            providers = Providers::new(vec![adapt(Arc::clone(zendesk))]);
+        }
+        let built = App::build_with(self.config, seams, providers).await;
+        let (app, lock) = built.expect("the service can be built");
         let org = app.store.ensure_org("Acme").await.expect("an organisation can be made");
         let key = make_key(&app, "Acme", &EVERYTHING).await;
         let stop = CancellationToken::new();
@@ -213,7 +231,14 @@ impl TestApp {
         config.agents.at_once = 0;
         config.oauth_apps.insert("zendesk".to_owned(), oauth_app());
         config.providers.insert("zendesk".to_owned(), ProviderConfig::default());
-        Builder { host: "127.0.0.1", sandbox: None, elsewhere: None, clock: Arc::new(ManualClock::new()), config }
+        Builder {
+            host: "127.0.0.1",
+            sandbox: None,
+            elsewhere: None,
+            clock: Arc::new(ManualClock::new()),
+            config,
+            adapt: None,
+        }
     }
 
     /// One replica with its own sandbox.

@@ -26,7 +26,10 @@ use crate::{
     oauth_apps::Apps,
     registry,
     seams::Seams,
-    ui::view::Views,
+    ui::{
+        live::{self, Live},
+        view::Views,
+    },
 };
 
 /// Another process serves this SQLite file.
@@ -50,6 +53,8 @@ pub struct App {
     pub apps: Arc<Apps>,
     /// Wakes the scheduler: something became due just now.
     pub due: Notify,
+    /// Pages that follow what happens.
+    pub live: Live,
     /// Reconnect links that were handed out lately.
     pub links: Links,
     /// Templates of pages and mails.
@@ -76,6 +81,15 @@ impl App {
     pub async fn build(config: Config, seams: Seams) -> anyhow::Result<(Arc<Self>, ServingLock)> {
         // First what can be wrong with the settings alone: a bad one must not have migrated a database.
         let providers = registry::providers(&config)?;
+        Self::build_with(config, seams, providers).await
+    }
+
+    /// The same with these adapters.
+    pub async fn build_with(
+        config: Config,
+        seams: Seams,
+        providers: Providers,
+    ) -> anyhow::Result<(Arc<Self>, ServingLock)> {
         let views = Views::load()?;
         let metrics = Metrics::install();
         let replica = id::new("rep", seams.clock.as_ref(), seams.random.as_ref());
@@ -109,6 +123,7 @@ impl App {
             keys: Keys::default(),
             apps,
             due: Notify::new(),
+            live: Live::default(),
             links: Links::default(),
             views,
             agents: Agents::default(),
@@ -120,6 +135,7 @@ impl App {
             stop: CancellationToken::new(),
         });
         tokio::spawn(Arc::clone(&app).forget_what_changed());
+        tokio::spawn(live::follow(Arc::clone(&app)));
         Ok((app, lock))
     }
 

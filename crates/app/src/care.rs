@@ -2,24 +2,78 @@
 
 use std::{sync::Arc, time::Duration};
 
-use holdfast_core::{Identity, Secret, Snapshot, provider::Auth};
+use chrono::{DateTime, Utc};
+use holdfast_core::{Identity, Providers, Secret, Snapshot, ports::StoreError, provider::Auth, refresh::TestReport};
 use holdfast_store::Entry;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tracing::info;
 
-use crate::{api::TestBody, app::App, problem::Problem};
+use crate::{api::TestBody, app::App, problem::Problem, words};
 
 /// Whether people can call something this: 1 to 100 characters, on one line.
 pub(crate) fn is_name(text: &str) -> bool {
     (1..=100).contains(&text.chars().count()) && !text.chars().any(char::is_control)
 }
 
-/// Tests it, keeps who the provider says it is, and writes the timeline.
+/// What a test found, as it is kept beside the connector and shown on its page.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
+pub(crate) struct LastTest {
+    /// When.
+    pub(crate) at: DateTime<Utc>,
+    /// Who asked for it.
+    pub(crate) actor: String,
+    /// Who the provider says it is; see [`identity_json`].
+    pub(crate) identity: Option<Value>,
+    /// What the access may do, as far as it is known.
+    pub(crate) scopes: Vec<String>,
+    /// Asked for, and not granted.
+    pub(crate) missing: Vec<String>,
+    /// How long the provider took.
+    pub(crate) latency_ms: u64,
+    /// What is left of the provider's rate limit, and the limit.
+    pub(crate) room: Option<(u64, u64)>,
+    /// Why it failed: the kind of error as [`words::kind`] calls it, and a sentence.
+    pub(crate) error: Option<(String, String)>,
+}
+
+impl LastTest {
+    fn new(report: &TestReport, actor: &str, app: &App) -> Self {
+        let (scopes, missing) = scopes(report, app.providers());
+        Self {
+            at: report.checked_at,
+            actor: actor.to_owned(),
+            identity: report.identity.as_ref().ok().map(identity_json),
+            scopes,
+            missing,
+            latency_ms: u64::try_from(report.latency.as_millis()).unwrap_or(u64::MAX),
+            room: report.rate_room.map(|room| (room.remaining, room.limit)),
+            error: report
+                .identity
+                .as_ref()
+                .err()
+                .map(|error| (words::kind(error.kind).to_owned(), error.message.clone())),
+        }
+    }
+}
+
+/// What the access may do, and what was asked for and not granted; the latter is known after a success alone.
+pub(crate) fn scopes(report: &TestReport, providers: &Providers) -> (Vec<String>, Vec<String>) {
+    let tokens = report.snapshot.credential.secret.tokens();
+    let stored = || tokens.map(|tokens| tokens.scopes.clone()).unwrap_or_default();
+    let Ok(identity) = &report.identity else { return (stored(), Vec::new()) };
+    let scopes = identity.scopes.clone().unwrap_or_else(stored);
+    let asked = providers.find(&report.snapshot.provider).map_or(&[][..], |provider| provider.about().scopes);
+    let missing = asked.iter().map(|scope| scope.name.to_owned()).filter(|scope| !scopes.contains(scope)).collect();
+    (scopes, missing)
+}
+
+/// Tests it, keeps what was found, and writes the timeline.
 pub(crate) async fn test(app: &Arc<App>, known: &Snapshot, actor: &str) -> Result<TestBody, Problem> {
     let report = app.engine.test(&known.connector).await?;
-    if let Ok(identity) = &report.identity {
-        app.store.set_identity(&known.connector, &identity_json(identity)).await?;
-    }
+    let kept = LastTest::new(&report, actor, app);
+    let test = serde_json::to_value(&kept).expect("a test's result is plain data");
+    app.store.set_test(&known.connector, &test, kept.identity.as_ref()).await?;
     let error = report.identity.as_ref().err().map(|error| error.message.clone());
     let mut entry = entry(app, known, "test", actor);
     entry.outcome = Some(if error.is_none() { "passed" } else { "failed" }.to_owned());
@@ -56,6 +110,19 @@ pub(crate) async fn disconnect(app: &Arc<App>, known: &Snapshot, actor: &str) ->
     app.store.add_timeline(&entry).await?;
     info!(connector.id = %known.connector, "disconnected connector {}", known.connector);
     Ok(())
+}
+
+/// Calls it something else, and writes the timeline.
+pub(crate) async fn rename(app: &App, known: &Snapshot, name: &str, actor: &str) -> Result<(), StoreError> {
+    if known.name == name {
+        return Ok(());
+    }
+    app.store.rename_connector(&known.org, &known.connector, name).await?;
+    app.changed(&known.connector);
+    let mut entry = entry(app, known, "renamed", actor);
+    entry.detail =
+        Some(if known.name.is_empty() { format!("Now {name}") } else { format!("From {} to {name}", known.name) });
+    app.store.add_timeline(&entry).await
 }
 
 /// Removes it, and gives the grant back.

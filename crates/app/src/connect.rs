@@ -2,11 +2,18 @@
 //!
 //! GET on a link only shows a page, since mail scanners follow links; a POST from that page starts the consent, bound
 //! to this browser by a cookie. `state` works once, for ten minutes. Nothing is written before the provider has said
-//! whose account came back.
+//! whose account came back. Somebody who is signed in needs no link: [`begin`].
 
+mod asked;
 mod callback;
-mod page;
+mod consent;
+mod ending;
+mod progress;
 mod start;
+
+pub(crate) use ending::{Ending, Told};
+pub(crate) use progress::{Progress, Stand, stand};
+pub(crate) use start::{begin, capitalised, leads_to, no_app};
 
 use std::{
     collections::HashMap,
@@ -19,8 +26,8 @@ use axum::{
     routing::get,
 };
 use chrono::{DateTime, TimeDelta, Utc};
-use holdfast_core::{ConnectorId, Health, Snapshot};
-use holdfast_store::{NewSession, Purpose};
+use holdfast_core::{ConnectorId, Snapshot};
+use holdfast_store::NewSession;
 use secrecy::ExposeSecret;
 use tower_http::set_header::SetResponseHeaderLayer;
 use url::Url;
@@ -55,8 +62,6 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/oauth/callback", get(callback::callback))
         .route("/connect/ended/{session}", get(callback::ended))
         .route("/connect/trouble/{word}", get(callback::trouble))
-        .route("/connectors/{id}", get(page::connector))
-        .route("/static/plain.css", get(page::style))
         .layer(plain(header::REFERRER_POLICY, "no-referrer"))
         .layer(plain(header::X_CONTENT_TYPE_OPTIONS, "nosniff"))
         .layer(plain(header::X_FRAME_OPTIONS, "DENY"))
@@ -74,8 +79,9 @@ pub async fn make_link(app: &App, connector: &Snapshot, return_url: Option<Strin
         org: connector.org.clone(),
         connector: connector.connector.clone(),
         link_hash: keys::hash(text),
-        purpose: if connector.health == Health::Pending { Purpose::Connect } else { Purpose::Reconnect },
+        purpose: start::purpose(connector),
         return_url,
+        user: None,
         at,
         expires_at,
     };

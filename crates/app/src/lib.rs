@@ -33,6 +33,7 @@ pub mod seams;
 pub mod serve;
 pub mod tools;
 pub mod ui;
+mod words;
 
 pub use app::App;
 pub use config::{Config, ConfigError, Sources};

@@ -10,8 +10,10 @@
 
 pub(crate) mod armour;
 mod assets;
+mod connectors;
 pub(crate) mod cookies;
 pub(crate) mod form;
+pub(crate) mod live;
 pub(crate) mod moment;
 pub(crate) mod passwords;
 pub(crate) mod person;
@@ -49,6 +51,8 @@ fn routes() -> Routes {
         .merge(assets::routes())
         .merge(setup::routes())
         .merge(sign_in::routes())
+        .merge(connectors::routes())
+        .merge(live::routes())
         .merge(settings::routes())
         .merge(demo::routes())
 }

@@ -48,6 +48,8 @@ pub struct About {
     pub id: &'static str,
     /// `Zendesk`.
     pub name: &'static str,
+    /// What agents do with it, in one line.
+    pub line: &'static str,
     /// `oauth2` or `api_key`.
     pub auth_kind: AuthKind,
     /// What the account field is called.

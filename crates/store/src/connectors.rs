@@ -7,7 +7,7 @@ use holdfast_core::{
     health::Event,
     ports::{Changed, StoreError},
 };
-use sea_orm::ConnectionTrait;
+use sea_orm::{ConnectionTrait, FromQueryResult};
 use secrecy::SecretString;
 use serde_json::Value;
 
@@ -54,6 +54,11 @@ pub enum Created {
     Exists(ConnectorId),
     /// Another connector of the org, this one, has the alias; nothing was changed.
     AliasTaken(ConnectorId),
+}
+
+#[derive(FromQueryResult)]
+struct Kept {
+    value: Option<Value>,
 }
 
 impl Store {
@@ -159,14 +164,27 @@ impl Store {
         Ok(created)
     }
 
-    /// Keeps what the provider's who-am-I call said.
-    pub async fn set_identity(&self, id: &ConnectorId, identity: &Value) -> Result<Changed, StoreError> {
-        let sql = "UPDATE connectors SET identity = $2 WHERE id = $1";
-        if sql::run(self.db(), "note an identity", sql, values![id.as_str(), identity.clone()]).await? == 0 {
+    /// Keeps what a test said, and who the provider says it is; `None` keeps the identity that is known.
+    pub async fn set_test(
+        &self,
+        id: &ConnectorId,
+        test: &Value,
+        identity: Option<&Value>,
+    ) -> Result<Changed, StoreError> {
+        let sql = "UPDATE connectors SET last_test = $2, identity = COALESCE($3, identity) WHERE id = $1";
+        let values = values![id.as_str(), test.clone(), identity.cloned()];
+        if sql::run(self.db(), "note a test", sql, values).await? == 0 {
             return Ok(Changed::No);
         }
         self.connector_changed(id);
         Ok(Changed::Yes)
+    }
+
+    /// What the last test said.
+    pub async fn last_test(&self, org: &OrgId, id: &ConnectorId) -> Result<Option<Value>, StoreError> {
+        let sql = "SELECT last_test AS value FROM connectors WHERE org_id = $1 AND id = $2";
+        let row: Option<Kept> = sql::one(self.db(), "read a test", sql, values![org.as_str(), id.as_str()]).await?;
+        Ok(row.and_then(|row| row.value))
     }
 }
 

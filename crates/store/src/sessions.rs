@@ -34,6 +34,8 @@ pub struct NewSession {
     pub purpose: Purpose,
     /// Where the browser goes in the end.
     pub return_url: Option<String>,
+    /// Who starts it in the web UI; `None`: whoever has the link.
+    pub user: Option<String>,
     /// When.
     pub at: DateTime<Utc>,
     /// End of the link.
@@ -72,6 +74,8 @@ pub struct Session {
     pub purpose: Purpose,
     /// Where the browser goes in the end.
     pub return_url: Option<String>,
+    /// See [`NewSession::user`].
+    pub user: Option<String>,
     /// The account that the person named when the consent was started last.
     pub account: Option<String>,
     /// Of the consent that was started last in it; 0 before the first.
@@ -88,6 +92,8 @@ pub struct Session {
     pub state_expires_at: Option<DateTime<Utc>>,
     /// When the state came back.
     pub state_used_at: Option<DateTime<Utc>>,
+    /// How far it is, since the state came back.
+    pub progress: Option<Value>,
     /// How it ended.
     pub result: Option<Value>,
 }
@@ -127,25 +133,27 @@ struct Row {
     sealed_verifier: Option<Vec<u8>>,
     purpose: String,
     return_url: Option<String>,
+    user_id: Option<String>,
     account: Option<String>,
     sequence: i64,
     created_at: DateTime<Utc>,
     expires_at: DateTime<Utc>,
     state_expires_at: Option<DateTime<Utc>>,
     state_used_at: Option<DateTime<Utc>>,
+    progress: Option<Value>,
     result: Option<Value>,
 }
 
-const COLUMNS: &str = "id, org_id, connector_id, browser_hash, sealed_verifier, purpose, return_url, account, sequence, \
-                       created_at, expires_at, state_expires_at, state_used_at, result";
+const COLUMNS: &str = "id, org_id, connector_id, browser_hash, sealed_verifier, purpose, return_url, user_id, account, \
+                       sequence, created_at, expires_at, state_expires_at, state_used_at, progress, result";
 const VERIFIER: &str = "verifier";
 
 impl Store {
     /// Makes a session; answers its id.
     pub async fn create_session(&self, new: &NewSession) -> Result<String, StoreError> {
         let id = self.id("sess");
-        let sql = "INSERT INTO connect_sessions (id, org_id, connector_id, link_hash, purpose, return_url, created_at, \
-                   expires_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+        let sql = "INSERT INTO connect_sessions (id, org_id, connector_id, link_hash, purpose, return_url, user_id, \
+                   created_at, expires_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
         let values = values![
             id.as_str(),
             new.org.as_str(),
@@ -153,6 +161,7 @@ impl Store {
             new.link_hash.to_vec(),
             new.purpose.as_str(),
             new.return_url.clone(),
+            new.user.clone(),
             micros(new.at),
             micros(new.expires_at),
         ];
@@ -207,7 +216,8 @@ impl Store {
             None => None,
         };
         let update = "UPDATE connect_sessions SET state_hash = $2, browser_hash = $3, sealed_verifier = $4, \
-                      sequence = $5, state_expires_at = $6, state_used_at = NULL, result = NULL, account = $7 WHERE id = $1";
+                      sequence = $5, state_expires_at = $6, state_used_at = NULL, progress = NULL, result = NULL, account = $7 \
+                      WHERE id = $1";
         let sequence = sequence.map_or(0, |sequence| sequence.number);
         let values = values![
             session.id.as_str(),
@@ -246,10 +256,22 @@ impl Store {
         })
     }
 
-    /// Notes how the consent of this sequence ended, and forgets its verifier; nothing, if another one was started since.
-    pub async fn finish_session(&self, id: &str, sequence: i64, result: &Value) -> Result<(), StoreError> {
+    /// Notes how far the consent of this session is; nothing, if another one was started since.
+    pub async fn note_progress(&self, session: &Session, progress: &Value) -> Result<(), StoreError> {
+        let sql = "UPDATE connect_sessions SET progress = $2 WHERE id = $1 AND sequence = $3";
+        let values = values![session.id.as_str(), progress.clone(), session.sequence];
+        sql::run(self.db(), "note how far a consent is", sql, values).await?;
+        self.connector_changed(&session.connector);
+        Ok(())
+    }
+
+    /// Notes how the consent of this session ended, and forgets its verifier; nothing, if another one was started since.
+    pub async fn finish_session(&self, session: &Session, result: &Value) -> Result<(), StoreError> {
         let sql = "UPDATE connect_sessions SET result = $2, sealed_verifier = NULL WHERE id = $1 AND sequence = $3";
-        sql::run(self.db(), "finish a connect session", sql, values![id, result.clone(), sequence]).await.map(|_| ())
+        let values = values![session.id.as_str(), result.clone(), session.sequence];
+        sql::run(self.db(), "finish a connect session", sql, values).await?;
+        self.connector_changed(&session.connector);
+        Ok(())
     }
 
     async fn session(&self, row: Row) -> Result<Session, StoreError> {
@@ -267,6 +289,7 @@ impl Store {
             org,
             connector: row.connector_id.into(),
             return_url: row.return_url,
+            user: row.user_id,
             account: row.account,
             sequence: row.sequence,
             browser_hash: row.browser_hash,
@@ -275,6 +298,7 @@ impl Store {
             expires_at: row.expires_at,
             state_expires_at: row.state_expires_at,
             state_used_at: row.state_used_at,
+            progress: row.progress,
             result: row.result,
         })
     }

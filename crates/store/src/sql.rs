@@ -52,6 +52,36 @@ pub(crate) fn list(count: usize) -> String {
     (1..=count).map(|number| format!("${number}")).collect::<Vec<_>>().join(", ")
 }
 
+/// After a text that is sorted or compared by its bytes, whatever the database's own order of letters is.
+pub(crate) fn by_bytes(backend: DbBackend) -> &'static str {
+    match backend {
+        DbBackend::Postgres => " COLLATE \"C\"",
+        _ => "",
+    }
+}
+
+/// The day of a moment in UTC, as `2026-11-29`.
+pub(crate) fn day_of(backend: DbBackend, column: &str) -> String {
+    match backend {
+        DbBackend::Postgres => format!("to_char({column} AT TIME ZONE 'UTC', 'YYYY-MM-DD')"),
+        _ => format!("substr({column}, 1, 10)"),
+    }
+}
+
+/// A pattern for `LIKE ... ESCAPE '\'` that finds this text anywhere.
+pub(crate) fn anywhere(text: &str) -> String {
+    let mut pattern = String::with_capacity(text.len() + 2);
+    pattern.push('%');
+    for c in text.chars() {
+        if matches!(c, '%' | '_' | '\\') {
+            pattern.push('\\');
+        }
+        pattern.push(c);
+    }
+    pattern.push('%');
+    pattern
+}
+
 /// An error of ours from the database's.
 pub(crate) fn failed(doing: &'static str) -> impl FnOnce(DbErr) -> StoreError {
     move |error| because(doing, error)

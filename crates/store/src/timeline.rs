@@ -88,7 +88,9 @@ impl From<Row> for TimelineItem {
 impl Store {
     /// Adds a line.
     pub async fn add_timeline(&self, entry: &Entry) -> Result<(), StoreError> {
-        insert(self, self.db(), entry).await
+        insert(self, self.db(), entry).await?;
+        self.connector_changed(&entry.connector);
+        Ok(())
     }
 
     /// Exchanges and lines together, newest first. The cursor is stable while new ones come; one that was not made here
@@ -100,6 +102,18 @@ impl Store {
         cursor: Option<&str>,
         limit: u64,
     ) -> Result<Page<TimelineItem>, StoreError> {
+        self.timeline_of(org, connector, &[], cursor, limit).await
+    }
+
+    /// The same of these kinds alone, `exchange` being one; of all, where none is named.
+    pub async fn timeline_of(
+        &self,
+        org: &OrgId,
+        connector: &ConnectorId,
+        kinds: &[&str],
+        cursor: Option<&str>,
+        limit: u64,
+    ) -> Result<Page<TimelineItem>, StoreError> {
         let mut values = values![org.as_str(), connector.as_str(), page_limit(limit)];
         let after = match cursor.and_then(parse_cursor) {
             Some((at, id)) => {
@@ -108,20 +122,61 @@ impl Store {
             }
             None => "",
         };
+        let exchanges = kinds.is_empty() || kinds.contains(&"exchange");
+        let no_exchange = if exchanges { "" } else { " AND 1 = 0" };
+        let mut of_kind = String::new();
+        if !kinds.is_empty() {
+            let places: Vec<_> = (values.len() + 1..).take(kinds.len()).map(|place| format!("${place}")).collect();
+            values.extend(kinds.iter().map(|&kind| sea_orm::Value::from(kind)));
+            of_kind = format!(" AND t.kind IN ({})", places.join(", "));
+        }
         let sql = format!(
             "SELECT id, \"at\", kind, outcome, actor, detail, duration_ms, version FROM ( \
              SELECT e.id AS id, e.started_at AS \"at\", 'exchange' AS kind, e.outcome AS outcome, \
              e.\"trigger\" AS actor, e.detail AS detail, \
              CASE WHEN e.closed_at IS NULL THEN NULL ELSE e.duration_ms END AS duration_ms, e.version AS version \
-             FROM exchanges e WHERE e.org_id = $1 AND e.connector_id = $2 \
+             FROM exchanges e WHERE e.org_id = $1 AND e.connector_id = $2{no_exchange} \
              UNION ALL \
              SELECT t.id, t.\"at\", t.kind, t.outcome, t.actor, t.detail, t.duration_ms, t.version \
-             FROM timeline t WHERE t.org_id = $1 AND t.connector_id = $2 \
+             FROM timeline t WHERE t.org_id = $1 AND t.connector_id = $2{of_kind} \
              ) AS lines {after} ORDER BY \"at\" DESC, id DESC LIMIT $3"
         );
         let rows: Vec<Row> = sql::all(self.db(), "read a timeline", sql, values).await?;
         let items = rows.into_iter().map(TimelineItem::from).collect();
         Ok(Page::cut(items, limit, |last: &TimelineItem| format!("{}_{}", last.at.timestamp_micros(), last.id)))
+    }
+}
+
+/// The exchanges of one day.
+#[derive(Clone, Debug, PartialEq, Eq, FromQueryResult)]
+pub struct ExchangeDay {
+    /// In UTC: `2026-11-29`.
+    pub day: String,
+    /// So many brought a token set, or found a newer one.
+    pub good: i64,
+    /// So many did not, for whatever reason.
+    pub bad: i64,
+}
+
+impl Store {
+    /// A connector's exchanges since this moment, by day; days without any are left out. What is under way, and what was
+    /// never sent, does not count.
+    pub async fn exchange_days(
+        &self,
+        org: &OrgId,
+        connector: &ConnectorId,
+        since: DateTime<Utc>,
+    ) -> Result<Vec<ExchangeDay>, StoreError> {
+        let day = sql::day_of(self.backend(), "e.started_at");
+        let sql = format!(
+            "SELECT {day} AS day, \
+             COUNT(CASE WHEN e.outcome IN ('rotated', 'superseded') THEN 1 END) AS good, \
+             COUNT(CASE WHEN e.outcome NOT IN ('rotated', 'superseded', 'not_sent', 'discarded') THEN 1 END) AS bad \
+             FROM exchanges e WHERE e.org_id = $1 AND e.connector_id = $2 AND e.started_at >= $3 \
+             GROUP BY 1 ORDER BY 1"
+        );
+        let values = values![org.as_str(), connector.as_str(), micros(since)];
+        sql::all(self.db(), "count the exchanges of each day", sql, values).await
     }
 }
 

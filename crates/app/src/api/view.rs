@@ -9,7 +9,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::agents::AgentBriefBody;
-use crate::app::App;
+use crate::{app::App, care};
 
 /// A connector.
 #[derive(Debug, Serialize, ToSchema)]
@@ -175,14 +175,11 @@ impl TestBody {
     pub fn new(report: &TestReport, providers: &Providers) -> Self {
         let identity = report.identity.as_ref().ok();
         let tokens = report.snapshot.credential.secret.tokens();
-        let stored = || tokens.map(|tokens| tokens.scopes.clone()).unwrap_or_default();
-        let scopes = identity.and_then(|identity| identity.scopes.clone()).unwrap_or_else(stored);
-        let asked = providers.find(&report.snapshot.provider).map_or(&[][..], |provider| provider.about().scopes);
-        let missing = asked.iter().map(|scope| scope.name.to_owned()).filter(|scope| !scopes.contains(scope));
+        let (scopes, missing_scopes) = care::scopes(report, providers);
         Self {
             ok: identity.is_some(),
             health: report.snapshot.health.as_str(),
-            missing_scopes: if identity.is_some() { missing.collect() } else { Vec::new() },
+            missing_scopes,
             identity: identity.map(|identity| IdentityBody {
                 id: identity.user_id.clone(),
                 name: identity.name.clone(),
@@ -196,6 +193,16 @@ impl TestBody {
             checked_at: report.checked_at,
             rate_limit: report.rate_room.map(|room| RateBody { limit: room.limit, remaining: room.remaining }),
             error: report.identity.as_ref().err().map(|error| error.message.clone()),
+        }
+    }
+}
+
+impl TestBody {
+    /// How long it took, or why it failed.
+    pub(crate) fn outcome(&self) -> Result<u64, String> {
+        match &self.error {
+            None => Ok(self.latency_ms),
+            Some(error) => Err(error.clone()),
         }
     }
 }

@@ -69,7 +69,7 @@ impl Person {
     }
 
     /// The person of this cookie.
-    pub(super) async fn find(app: &App, jar: &CookieJar) -> Result<Option<Self>, Trouble> {
+    pub(crate) async fn find(app: &App, jar: &CookieJar) -> Result<Option<Self>, Trouble> {
         let Some(token) = Kind::Session.read(app, jar) else { return Ok(None) };
         let now = app.seams.clock.now();
         let found = app.store.find_browser_session(&keys::hash(&token), now, now - LONGEST_PAUSE).await?;

@@ -51,6 +51,15 @@ pub(crate) enum Trouble {
         /// Who, for the frame.
         person: Option<Box<Person>>,
     },
+    /// The same, to somebody who need not have an account here: a helpdesk's admin with a connect link.
+    Outside {
+        /// HTTP status.
+        status: StatusCode,
+        /// In a few words.
+        title: String,
+        /// What to do.
+        way_on: String,
+    },
 }
 
 impl Trouble {
@@ -67,6 +76,21 @@ impl Trouble {
         way_on: impl Into<String>,
     ) -> Self {
         Self::Told { status, title: title.into(), way_on: way_on.into(), person: Some(Box::new(person.clone())) }
+    }
+
+    /// In words, to somebody who need not have an account here.
+    pub(crate) fn outside(status: StatusCode, title: impl Into<String>, way_on: impl Into<String>) -> Self {
+        Self::Outside { status, title: title.into(), way_on: way_on.into() }
+    }
+
+    /// The same in the frame of this person.
+    pub(crate) fn seen_by(self, seen_by: &Person) -> Self {
+        match self {
+            Self::Outside { status, title, way_on } | Self::Told { status, title, way_on, person: None } => {
+                Self::told(seen_by, status, title, way_on)
+            }
+            other => other,
+        }
     }
 
     /// A problem of the API, told to a person.
@@ -114,7 +138,9 @@ impl Trouble {
                 "That is too long",
                 "Go back, shorten what you entered, and send it again. Nothing was changed.",
             ),
-            Self::Told { status, title, way_on, .. } => (*status, title.clone(), way_on.clone()),
+            Self::Told { status, title, way_on, .. } | Self::Outside { status, title, way_on } => {
+                (*status, title.clone(), way_on.clone())
+            }
         }
     }
 
@@ -122,7 +148,7 @@ impl Trouble {
     pub(crate) fn person(&self) -> Option<&Person> {
         match self {
             Self::Forbidden { person, .. } | Self::NotFound { person } | Self::Told { person, .. } => person.as_deref(),
-            Self::SignedOut { .. } | Self::Forged | Self::Garbled | Self::TooLong => None,
+            Self::SignedOut { .. } | Self::Forged | Self::Garbled | Self::TooLong | Self::Outside { .. } => None,
         }
     }
 }
@@ -145,6 +171,8 @@ pub(crate) struct TroublePage {
     pub(crate) title: String,
     pub(crate) way_on: String,
     pub(crate) sign_in: Option<String>,
+    /// Whether signing in could help.
+    pub(crate) account: bool,
     pub(crate) request: String,
 }
 

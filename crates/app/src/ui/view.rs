@@ -202,7 +202,8 @@ pub(crate) async fn troubles(State(app): State<Arc<App>>, request: Request, next
         Trouble::SignedOut { back, .. } => Some(sign_in_address(back)),
         _ => None,
     };
-    let page = TroublePage { title: title.clone(), way_on, sign_in, request: id };
+    let account = !matches!(trouble, Trouble::Outside { .. });
+    let page = TroublePage { title: title.clone(), way_on, sign_in, account, request: id };
     let view = match trouble.person() {
         Some(person) => View::of(person, Here::Nowhere, "pages/trouble.html", &title, &page),
         None => View::plain("", "pages/trouble.html", &title, &page),

@@ -334,6 +334,7 @@ impl Default for FakeProvider {
 static ABOUT: About = About {
     id: "fake",
     name: "Fake",
+    line: "For tests",
     auth_kind: AuthKind::OAuth2,
     account_label: "Account",
     account_example: "acme",

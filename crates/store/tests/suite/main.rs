@@ -9,6 +9,7 @@ mod grants;
 mod harness;
 mod journal;
 mod leases;
+mod lines;
 mod people;
 mod reading;
 mod runs;

@@ -79,6 +79,7 @@ async fn no_secret_stands_in_the_database_file() {
         link_hash: [1; 32],
         purpose: Purpose::Connect,
         return_url: None,
+        user: None,
         at: moment(0),
         expires_at: moment(600),
     };

@@ -21,6 +21,7 @@ async fn session(store: &Store, org: &OrgId, connector: &ConnectorId, link: u8) 
         link_hash: [link; 32],
         purpose: Purpose::Reconnect,
         return_url: Some("https://app.example/done".to_owned()),
+        user: Some("user_1".to_owned()),
         at: moment(0),
         expires_at: moment(3600),
     };
@@ -53,18 +54,25 @@ async fn a_state_is_taken_once(db: Arc<TestDatabase>) {
     taken.retain(|taken| matches!(taken, Taken::Yes(_)));
     let Some(Taken::Yes(found)) = taken.pop() else { panic!("one got it") };
     assert_eq!((found.id.as_str(), found.sequence, found.purpose), (id.as_str(), 2, Purpose::Reconnect));
-    assert_eq!(found.verifier.unwrap().expose_secret(), "verifier");
-    assert_eq!(found.browser_hash.unwrap(), [9; 32]);
+    assert_eq!(found.verifier.as_ref().unwrap().expose_secret(), "verifier");
+    assert_eq!(found.browser_hash.as_deref(), Some(&[9; 32][..]));
     assert_eq!(found.return_url.as_deref(), Some("https://app.example/done"));
     assert!(matches!(store.take_state(&[20; 32], moment(20)).await.unwrap(), Taken::Unknown), "it was started again");
 
-    store.finish_session(&id, 2, &json!({"connected": true})).await.unwrap();
+    assert_eq!(found.user.as_deref(), Some("user_1"));
+    store.note_progress(&found, &json!({"authorised": true})).await.unwrap();
+    store.finish_session(&found, &json!({"connected": true})).await.unwrap();
     let used = store.take_state(&[21; 32], moment(30)).await.unwrap();
     assert!(matches!(&used, Taken::Used(Some(result)) if result["connected"] == true), "{used:?}");
     let finished = store.find_session_by_link(&[1; 32]).await.unwrap().unwrap();
     assert!(finished.verifier.is_none() && finished.result.is_some());
+    assert_eq!(finished.progress, Some(json!({"authorised": true})));
     assert_eq!(store.start_session(&start(1, 22)).await.unwrap(), Some(3), "a consent that failed can be tried again");
-    assert_eq!(store.find_session_by_id(&id).await.unwrap().unwrap().result, None);
+    let anew = store.find_session_by_id(&id).await.unwrap().unwrap();
+    assert_eq!((anew.progress, anew.result), (None, None));
+    store.finish_session(&found, &json!({"connected": true})).await.unwrap();
+    let anew = store.find_session_by_id(&id).await.unwrap().unwrap();
+    assert_eq!(anew.result, None, "what was started before has nothing to say any more");
     let again = store.find_session_by_state(&[22; 32]).await.unwrap().unwrap();
     assert_eq!((again.id, again.sequence), (id, 3));
 }

@@ -1,0 +1,124 @@
+//! Connectors in the web UI: the home page, connecting, and the page of each.
+//!
+//! - [`home`]: what needs somebody, then all of them.
+//! - [`catalogue`]: what can be connected, and the form that starts it.
+//! - [`show`]: one connector; [`checklist`], [`timeline`] and [`chart`] are parts of its page.
+//! - [`acts`]: test, reconnect, rename; [`ends`]: disconnect and delete, with a page before each.
+
+mod acts;
+mod catalogue;
+mod chart;
+mod checklist;
+mod ends;
+mod home;
+mod show;
+mod timeline;
+
+use std::sync::Arc;
+
+use holdfast_core::{Health, Role, Snapshot};
+use serde::Serialize;
+
+use super::{
+    person::Person,
+    routes::{Needs, Routes},
+    trouble::Trouble,
+};
+use crate::{
+    app::App,
+    words::{self, Tone},
+};
+
+const ADMIN: Needs = Needs::Role(Role::Admin);
+
+/// All pages of connectors.
+pub(super) fn routes() -> Routes {
+    Routes::new()
+        .get("/connectors", Needs::SignedIn, home::show)
+        .get("/connectors/new", ADMIN, catalogue::show)
+        .get("/connectors/new/{provider}", ADMIN, catalogue::form)
+        .post("/connectors/new/{provider}", ADMIN, catalogue::connect)
+        .get("/connectors/new/{provider}/account", ADMIN, catalogue::account)
+        .get("/connectors/{id}", Needs::SignedIn, show::show)
+        .post("/connectors/{id}/test", Needs::Role(Role::Member), acts::test)
+        .post("/connectors/{id}/reconnect", ADMIN, acts::reconnect)
+        .post("/connectors/{id}/rename", ADMIN, acts::rename)
+        .get("/connectors/{id}/disconnect", ADMIN, ends::ask_disconnect)
+        .post("/connectors/{id}/disconnect", ADMIN, ends::disconnect)
+        .get("/connectors/{id}/delete", ADMIN, ends::ask_delete)
+        .post("/connectors/{id}/delete", ADMIN, ends::delete)
+}
+
+/// A provider's letter mark and name.
+#[derive(Serialize)]
+struct Mark {
+    id: String,
+    letter: String,
+    name: String,
+}
+
+impl Mark {
+    fn of(app: &App, provider: &str) -> Self {
+        let name = provider_name(app, provider);
+        let letter = name.chars().next().map(|first| first.to_uppercase().collect()).unwrap_or_default();
+        Self { id: provider.to_owned(), letter, name: name.to_owned() }
+    }
+}
+
+/// A word with its colour.
+#[derive(Serialize)]
+struct Badge {
+    tone: Tone,
+    word: &'static str,
+}
+
+impl Badge {
+    fn of(health: Health, degraded: bool) -> Self {
+        let (tone, word) = words::health(health, degraded);
+        Self { tone, word }
+    }
+}
+
+fn provider_name<'a>(app: &'a App, provider: &'a str) -> &'a str {
+    app.providers().find(provider).map_or(provider, |adapter| adapter.about().name)
+}
+
+/// An account as people know it; empty while nobody has named it.
+fn account_shown(app: &App, provider: &str, account: &str) -> String {
+    let known = app.providers().find(provider).and_then(|adapter| adapter.account(account).ok());
+    known.map_or_else(|| account.to_owned(), |account| account.display)
+}
+
+/// What a connector is called on pages: never empty.
+fn called(app: &App, provider: &str, account: &str, name: &str) -> String {
+    if !name.is_empty() {
+        return name.to_owned();
+    }
+    let account = account_shown(app, provider, account);
+    if account.is_empty() { format!("{}, not named yet", provider_name(app, provider)) } else { account }
+}
+
+/// What the button that starts a consent says.
+fn connect_word(health: Health) -> &'static str {
+    match health {
+        Health::Pending => "Connect",
+        Health::Connected | Health::AuthFailed => "Reconnect",
+        Health::Disconnected => "Connect again",
+    }
+}
+
+/// The org's connector of this id.
+async fn find(app: &App, person: &Person, id: &str) -> Result<Arc<Snapshot>, Trouble> {
+    let found = app.engine.snapshot(&id.into()).await?.filter(|snapshot| snapshot.org == *person.org());
+    found.ok_or_else(|| Trouble::not_found(person))
+}
+
+/// A query of these parts, with `?` where there is one; empty values are left out.
+fn query(parts: &[(&str, &str)]) -> String {
+    let mut query = url::form_urlencoded::Serializer::new(String::new());
+    let parts: Vec<_> = parts.iter().filter(|(_, value)| !value.is_empty()).collect();
+    if parts.is_empty() {
+        return String::new();
+    }
+    format!("?{}", query.extend_pairs(parts).finish())
+}

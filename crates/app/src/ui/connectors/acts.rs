@@ -1,0 +1,91 @@
+//! What is done to a connector from its page: test, reconnect, rename.
+
+use std::sync::Arc;
+
+use axum::{
+    extract::{Path, State},
+    http::{StatusCode, header},
+    response::{IntoResponse, Redirect, Response},
+};
+use serde::Deserialize;
+
+use super::find;
+use crate::{
+    app::App,
+    care, connect as consent,
+    ui::{
+        form::{Nothing, Posted},
+        person::{Person, Visitor},
+        trouble::Trouble,
+    },
+};
+
+/// POST /connectors/{id}/test. The result is kept beside the connector, and its page shows it.
+pub(super) async fn test(
+    State(app): State<Arc<App>>,
+    person: Person,
+    Path(id): Path<String>,
+    Posted(Nothing {}): Posted<Nothing>,
+) -> Result<Redirect, Trouble> {
+    let snapshot = find(&app, &person, &id).await?;
+    care::test(&app, &snapshot, &person.actor()).await.map_err(|problem| Trouble::from_problem(&person, &problem))?;
+    Ok(Redirect::to(&format!("/connectors/{id}?did=tested#test-result")))
+}
+
+/// What the form may carry: the account, where nobody has named it yet.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Named {
+    account: Option<String>,
+}
+
+/// POST /connectors/{id}/reconnect: to the provider at once; the first consent, or another one in place.
+pub(super) async fn reconnect(
+    State(app): State<Arc<App>>,
+    person: Person,
+    visitor: Visitor,
+    Path(id): Path<String>,
+    Posted(form): Posted<Named>,
+) -> Result<Response, Trouble> {
+    let snapshot = find(&app, &person, &id).await?;
+    let account = match form.account.filter(|_| snapshot.account.is_empty()) {
+        None => None,
+        Some(typed) => {
+            let provider = app.providers().find(&snapshot.provider);
+            let provider = provider.ok_or_else(|| consent::no_app(&snapshot.provider).seen_by(&person))?;
+            let account = provider.account(&typed).map_err(|invalid| {
+                let title = "That is no account";
+                Trouble::told(&person, StatusCode::UNPROCESSABLE_ENTITY, title, invalid.message)
+            })?;
+            Some(account.id)
+        }
+    };
+    let target = consent::begin(&app, &snapshot, account, Some(&person.user.id), &visitor.browser).await;
+    let target = target.map_err(|trouble| trouble.seen_by(&person))?;
+    Ok((StatusCode::SEE_OTHER, visitor.jar, [(header::LOCATION, target)]).into_response())
+}
+
+/// The new name.
+#[derive(Deserialize)]
+pub(super) struct Renamed {
+    #[serde(default)]
+    name: String,
+}
+
+/// POST /connectors/{id}/rename
+pub(super) async fn rename(
+    State(app): State<Arc<App>>,
+    person: Person,
+    Path(id): Path<String>,
+    Posted(form): Posted<Renamed>,
+) -> Result<Redirect, Trouble> {
+    let snapshot = find(&app, &person, &id).await?;
+    let name = form.name.trim();
+    if !care::is_name(name) {
+        let (title, way_on) =
+            ("That is no name", "A name has 1 to 100 characters, on one line. Go back and try another.");
+        return Err(Trouble::told(&person, StatusCode::UNPROCESSABLE_ENTITY, title, way_on));
+    }
+    care::rename(&app, &snapshot, name, &person.actor()).await?;
+    Ok(Redirect::to(&format!("/connectors/{id}?did=renamed")))
+}

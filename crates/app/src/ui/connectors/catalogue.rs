@@ -1,0 +1,272 @@
+//! What can be connected, and the form that starts it.
+
+use std::sync::Arc;
+
+use axum::{
+    Json,
+    extract::{Path, Query, State},
+    http::{StatusCode, header},
+    response::{IntoResponse, Redirect, Response},
+};
+use holdfast_core::{
+    ConnectorId, Health, Provider, Secret,
+    provider::{About, Account, AuthKind},
+};
+use holdfast_store::{Created, NewConnector};
+use serde::{Deserialize, Serialize};
+
+use super::{Mark, find};
+use crate::{
+    app::App,
+    care, connect as consent,
+    ui::{
+        form::Posted,
+        person::{Person, Visitor},
+        trouble::Trouble,
+        view::{Here, View},
+    },
+};
+
+/// A provider in the catalogue.
+#[derive(Serialize)]
+pub(super) struct Tile {
+    mark: Mark,
+    line: &'static str,
+    /// Whether it can be connected now: whoever runs the instance has set it up.
+    ready: bool,
+}
+
+impl Tile {
+    /// All that have this in name or line, by name.
+    pub(super) async fn all(app: &App, search: &str) -> Result<Vec<Self>, Trouble> {
+        let search = search.trim().to_lowercase();
+        let mut tiles = Vec::new();
+        for provider in app.providers().iter() {
+            let about = provider.about();
+            if about.name.to_lowercase().contains(&search) || about.line.to_lowercase().contains(&search) {
+                let ready = ready(app, about).await?;
+                tiles.push(Self { mark: Mark::of(app, about.id), line: about.line, ready });
+            }
+        }
+        Ok(tiles)
+    }
+}
+
+async fn ready(app: &App, about: &About) -> Result<bool, Trouble> {
+    Ok(about.auth_kind == AuthKind::OAuth2 && app.apps.of(about.id).await?.is_some())
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Search {
+    q: String,
+}
+
+#[derive(Serialize)]
+struct CataloguePage {
+    search: String,
+    tiles: Vec<Tile>,
+    operator: bool,
+}
+
+/// GET /connectors/new
+pub(super) async fn show(
+    State(app): State<Arc<App>>,
+    person: Person,
+    Query(asked): Query<Search>,
+) -> Result<Response, Trouble> {
+    let search = asked.q.trim().to_owned();
+    let tiles = Tile::all(&app, &search).await?;
+    let page = CataloguePage { search, tiles, operator: person.user.operator };
+    Ok(View::of(&person, Here::Connectors, "pages/connectors/catalogue.html", "Connect", &page).show(&app))
+}
+
+/// What was typed.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Typed {
+    account: String,
+    name: String,
+}
+
+#[derive(Default, Serialize)]
+struct Problems {
+    account: String,
+    name: String,
+}
+
+#[derive(Serialize)]
+struct FormPage<'a> {
+    mark: Mark,
+    label: &'static str,
+    example: &'static str,
+    rule: String,
+    account: &'a str,
+    name: &'a str,
+    problems: Problems,
+    scopes: Vec<ScopeLine>,
+    tools: Vec<&'static str>,
+    ready: bool,
+    operator: bool,
+    redirect_uri: String,
+}
+
+#[derive(Serialize)]
+struct ScopeLine {
+    name: &'static str,
+    words: &'static str,
+}
+
+/// GET /connectors/new/{provider}
+pub(super) async fn form(
+    State(app): State<Arc<App>>,
+    person: Person,
+    Path(provider): Path<String>,
+    Query(typed): Query<Typed>,
+) -> Result<Response, Trouble> {
+    let provider = adapter(&app, &person, &provider)?;
+    page(&app, &person, provider.as_ref(), &typed, Problems::default(), StatusCode::OK).await
+}
+
+async fn page(
+    app: &App,
+    person: &Person,
+    provider: &dyn Provider,
+    typed: &Typed,
+    problems: Problems,
+    status: StatusCode,
+) -> Result<Response, Trouble> {
+    let about = provider.about();
+    let page = FormPage {
+        mark: Mark::of(app, about.id),
+        label: about.account_label,
+        example: about.account_example,
+        rule: consent::capitalised(about.account_rule),
+        account: &typed.account,
+        name: &typed.name,
+        problems,
+        scopes: about.scopes.iter().map(|scope| ScopeLine { name: scope.name, words: scope.words }).collect(),
+        tools: about.tools.iter().map(|tool| tool.name).collect(),
+        ready: ready(app, about).await?,
+        operator: person.user.operator,
+        redirect_uri: app.redirect_uri(),
+    };
+    let title = format!("Connect {}", about.name);
+    let view = View::of(person, Here::Connectors, "pages/connectors/new.html", &title, &page);
+    Ok(view.status(status).leads_to(&consent::leads_to(app)).show(app))
+}
+
+fn adapter(app: &App, person: &Person, id: &str) -> Result<Arc<dyn Provider>, Trouble> {
+    app.providers().find(id).cloned().ok_or_else(|| Trouble::not_found(person))
+}
+
+/// POST /connectors/new/{provider}: makes the connector, or finds the one that was not finished, and sends the browser
+/// to the provider. Twice at once, or after going back, it is the same connector.
+pub(super) async fn connect(
+    State(app): State<Arc<App>>,
+    person: Person,
+    visitor: Visitor,
+    Path(provider): Path<String>,
+    Posted(typed): Posted<Typed>,
+) -> Result<Response, Trouble> {
+    let provider = adapter(&app, &person, &provider)?;
+    let about = provider.about();
+    if !ready(&app, about).await? {
+        return Err(consent::no_app(about.name).seen_by(&person));
+    }
+    let name = typed.name.trim();
+    let account = provider.account(&typed.account);
+    let name_fits = name.is_empty() || care::is_name(name);
+    let account = match account {
+        Ok(account) if name_fits => account,
+        account => {
+            let problems = Problems {
+                account: account.err().map(|invalid| invalid.message).unwrap_or_default(),
+                name: if name_fits { String::new() } else { "A name has 1 to 100 characters, on one line.".to_owned() },
+            };
+            let status = StatusCode::UNPROCESSABLE_ENTITY;
+            return page(&app, &person, provider.as_ref(), &typed, problems, status).await;
+        }
+    };
+    let id = match make(&app, &person, about.id, &account, name).await? {
+        Made::Pending(id) => id,
+        Made::Before(id) => return Ok(Redirect::to(&format!("/connectors/{id}?did=exists")).into_response()),
+    };
+    let snapshot = find(&app, &person, id.as_str()).await?;
+    if !name.is_empty() {
+        care::rename(&app, &snapshot, name, &person.actor()).await?;
+    }
+    let target = consent::begin(&app, &snapshot, None, Some(&person.user.id), &visitor.browser).await;
+    let target = target.map_err(|trouble| trouble.seen_by(&person))?;
+    Ok((StatusCode::SEE_OTHER, visitor.jar, [(header::LOCATION, target)]).into_response())
+}
+
+enum Made {
+    /// Not connected yet.
+    Pending(ConnectorId),
+    /// It was connected before: there is a page for it, with all it needs.
+    Before(ConnectorId),
+}
+
+async fn make(app: &App, person: &Person, provider: &str, account: &Account, name: &str) -> Result<Made, Trouble> {
+    let (org, store) = (person.org(), &app.store);
+    if store.find_account(org, provider, &account.id).await?.is_none() {
+        let new = NewConnector {
+            org: org.clone(),
+            provider: provider.to_owned(),
+            account: account.id.clone(),
+            name: if name.is_empty() { account.display.clone() } else { name.to_owned() },
+            alias: None,
+            secret: Secret::Absent,
+            due_at: None,
+            extras: Vec::new(),
+            at: app.seams.clock.now(),
+        };
+        if let Created::New(id) = store.create_connector(&new).await? {
+            return Ok(Made::Pending(id));
+        }
+    }
+    // It was there, or somebody was faster a moment ago.
+    let found = store.find_account(org, provider, &account.id).await?;
+    let found = found.ok_or_else(|| Trouble::not_found(person))?;
+    Ok(if found.health == Health::Pending { Made::Pending(found.id) } else { Made::Before(found.id) })
+}
+
+/// What is understood of an account while it is typed.
+#[derive(Serialize)]
+pub(super) struct Understood {
+    /// The account as people know it.
+    account: Option<String>,
+    /// Why it is none.
+    problem: Option<String>,
+    /// The org has it already: where.
+    known: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Typing {
+    typed: String,
+}
+
+/// GET /connectors/new/{provider}/account: asked by the script while somebody types.
+pub(super) async fn account(
+    State(app): State<Arc<App>>,
+    person: Person,
+    Path(provider): Path<String>,
+    Query(typing): Query<Typing>,
+) -> Result<Json<Understood>, Trouble> {
+    let provider = adapter(&app, &person, &provider)?;
+    Ok(Json(match provider.account(&typing.typed) {
+        Err(invalid) => Understood { account: None, problem: Some(invalid.message), known: None },
+        Ok(account) => {
+            let found = app.store.find_account(person.org(), provider.about().id, &account.id).await?;
+            let known = found.filter(|line| line.health != Health::Pending);
+            Understood {
+                account: Some(account.display),
+                problem: None,
+                known: known.map(|line| format!("/connectors/{}", line.id)),
+            }
+        }
+    }))
+}

@@ -1,0 +1,197 @@
+//! How far a consent is that was started here: a live checklist, and the way on where it came to nothing.
+
+use chrono::{DateTime, Utc};
+use holdfast_core::Health;
+use holdfast_store::Session;
+use serde::Serialize;
+
+use super::{Mark, account_shown, provider_name};
+use crate::{
+    app::App,
+    connect::{self, Ending, Progress, Stand, Told},
+    words::{self, Tone},
+};
+
+/// As the page shows it.
+#[derive(Serialize)]
+pub(super) struct Checklist {
+    title: String,
+    text: String,
+    tone: Tone,
+    /// It changes by itself.
+    working: bool,
+    steps: Vec<Step>,
+    /// Whether trying again can help.
+    again: bool,
+    /// Another account that could be connected as a new connector.
+    other: Option<Other>,
+    /// The connector that has the account.
+    taken: Option<String>,
+    /// The OAuth app is at fault.
+    app: bool,
+}
+
+#[derive(Serialize)]
+struct Other {
+    mark: Mark,
+    account: String,
+    shown: String,
+}
+
+/// A step: `good`, `bad`, `now` or `idle`.
+#[derive(Serialize)]
+struct Step {
+    state: &'static str,
+    /// The state for who does not see the mark.
+    word: &'static str,
+    title: &'static str,
+    more: Option<String>,
+}
+
+/// The steps before which a consent can fail.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum At {
+    Authorised,
+    Identity,
+    Permissions,
+    Test,
+}
+
+impl Checklist {
+    /// Of this consent.
+    pub(super) fn new(app: &App, session: &Session, provider: &str, account: &str, now: DateTime<Utc>) -> Self {
+        let name = provider_name(app, provider);
+        let shown = account_shown(app, provider, session.account.as_deref().unwrap_or(account));
+        let stand = connect::stand(session, now);
+        let plain = |tone, title: String, text: &str| Self {
+            title,
+            text: text.to_owned(),
+            tone,
+            working: false,
+            steps: Vec::new(),
+            again: true,
+            other: None,
+            taken: None,
+            app: false,
+        };
+        match stand {
+            Stand::Away => plain(
+                words::IDLE,
+                format!("{name} waits for your answer"),
+                "Go on in the window where it asks you. If that is closed, try again; nothing was changed.",
+            ),
+            Stand::TooLate => plain(
+                words::WARN,
+                "That took too long".to_owned(),
+                "A consent has to be given within ten minutes. Try again; nothing was changed.",
+            ),
+            Stand::CutOff(progress) => Self {
+                steps: steps(name, &progress, None, false),
+                ..plain(
+                    words::WARN,
+                    "This was cut off".to_owned(),
+                    "Something on our side ended before it was done. Try again.",
+                )
+            },
+            Stand::Working(progress) => Self {
+                working: true,
+                again: false,
+                steps: steps(name, &progress, None, true),
+                ..plain(
+                    words::IDLE,
+                    format!("Connecting {shown}"),
+                    "This takes a few seconds. You may leave this page; it goes on by itself.",
+                )
+            },
+            Stand::Ended(ended, progress) => {
+                let (title, text) = ended.words(Told::SignedIn);
+                let testing = ended.ok() && progress.test.is_none() && is_recent(session, now);
+                let tone = if ended.ok() { words::GOOD } else { words::BAD };
+                let failed = failed_at(&ended.ending);
+                Self {
+                    title: if ended.ok() { format!("{shown} is connected") } else { title },
+                    text: match &ended.ending {
+                        Ending::Connected { .. } => "Everything that uses it goes on by itself.".to_owned(),
+                        _ => text,
+                    },
+                    tone,
+                    working: testing,
+                    steps: steps(name, &progress, failed, testing),
+                    again: !ended.ok() && !matches!(ended.ending, Ending::Taken { .. } | Ending::Removed),
+                    other: match &ended.ending {
+                        Ending::OtherAccount { got, got_id, .. } => {
+                            Some(Other { mark: Mark::of(app, provider), account: got_id.clone(), shown: got.clone() })
+                        }
+                        _ => None,
+                    },
+                    taken: match &ended.ending {
+                        Ending::Taken { connector, .. } => connector.clone(),
+                        _ => None,
+                    },
+                    app: matches!(ended.ending, Ending::AppNotSetUp | Ending::AppRefused { .. } | Ending::NoApp),
+                }
+            }
+        }
+    }
+
+    /// Whether there is nothing to say any more: a success whose connector has failed or was taken off since.
+    pub(super) fn is_stale(&self, health: Health) -> bool {
+        self.tone == words::GOOD && health != Health::Connected
+    }
+
+    /// What is said when it changes.
+    pub(super) fn news(&self) -> &str {
+        &self.title
+    }
+}
+
+/// The first test runs right after; what it has not said within a minute it will not say any more.
+fn is_recent(session: &Session, now: DateTime<Utc>) -> bool {
+    session.state_used_at.is_some_and(|at| now - at < chrono::TimeDelta::minutes(1))
+}
+
+/// Which step it failed at.
+fn failed_at(ending: &Ending) -> Option<At> {
+    match ending {
+        Ending::Connected { .. } | Ending::Overtaken | Ending::Taken { .. } | Ending::Removed => None,
+        Ending::NotLetIn { .. } | Ending::NoIdentity | Ending::OtherAccount { .. } => Some(At::Identity),
+        Ending::MissingScopes { .. } => Some(At::Permissions),
+        _ => Some(At::Authorised),
+    }
+}
+
+fn steps(provider: &str, progress: &Progress, failed: Option<At>, working: bool) -> Vec<Step> {
+    let identity = progress.who.as_ref().map(|who| {
+        let role = who.role.as_deref().map(|role| format!(", {role}")).unwrap_or_default();
+        let before = who.before.as_deref().map(|before| format!("; before it was {before}")).unwrap_or_default();
+        format!("{}{role} of {}{before}", who.name, who.account)
+    });
+    let permissions = progress.permissions.as_ref();
+    let granted = permissions.map(|permissions| match (&permissions.missing[..], permissions.told) {
+        ([], true) => "All that was asked for".to_owned(),
+        ([], false) => format!("{provider} does not say what it granted; the test tells"),
+        (missing, _) => format!("Missing: {}", missing.join(", ")),
+    });
+    let test = progress.test.as_ref().map(|test| match test {
+        Ok(latency) => format!("{provider} answered in {latency} ms"),
+        Err(error) => error.clone(),
+    });
+    let done = [
+        (At::Authorised, "Authorised", progress.authorised, Some(format!("{provider} accepted the consent"))),
+        (At::Identity, "Identity", identity.is_some(), identity),
+        (At::Permissions, "Permissions", permissions.is_some(), granted),
+        (At::Test, "First test", progress.test.is_some(), test),
+    ];
+    let mut busy = working;
+    let step = |(at, title, done, more): (At, &'static str, bool, Option<String>)| {
+        let bad = failed == Some(at) || at == At::Test && matches!(progress.test, Some(Err(_)));
+        let (state, word) = match (bad, done) {
+            (true, _) => ("bad", "failed"),
+            (false, true) => ("good", "done"),
+            (false, false) if std::mem::take(&mut busy) => ("now", "under way"),
+            (false, false) => ("idle", "not reached"),
+        };
+        Step { state, word, title, more: more.filter(|_| done) }
+    };
+    done.into_iter().map(step).collect()
+}

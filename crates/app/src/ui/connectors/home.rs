@@ -1,0 +1,246 @@
+//! The home page: what needs somebody, then all connectors.
+
+use std::sync::Arc;
+
+use axum::{
+    extract::{Query, State},
+    response::Response,
+};
+use chrono::{DateTime, TimeDelta, Utc};
+use holdfast_core::{Health, Role};
+use holdfast_store::{ConnectorLine, LineCount, LineFilter, LineState};
+use serde::{Deserialize, Serialize};
+
+use super::{Badge, Mark, account_shown, called, catalogue::Tile, connect_word, provider_name, query};
+use crate::{
+    app::App,
+    connect,
+    ui::{
+        moment::Moment,
+        person::Person,
+        trouble::Trouble,
+        view::{Here, View},
+    },
+    words::{self, Said},
+};
+
+/// Rows of a page.
+const PAGE: u64 = 50;
+/// So many that need somebody are told one by one.
+const TOLD: u64 = 20;
+/// What cannot be renewed is told of this long before its end.
+const AHEAD: TimeDelta = TimeDelta::days(7);
+
+/// What stands in the address bar; all of it made by a form that works without script.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Asked {
+    q: String,
+    provider: String,
+    health: String,
+    cursor: String,
+    did: String,
+}
+
+#[derive(Serialize)]
+struct HomePage {
+    total: u64,
+    /// `12 connectors`.
+    total_words: String,
+    working: u64,
+    needs: Vec<Need>,
+    more_failed: u64,
+    beside: Vec<Need>,
+    summary: String,
+    search: String,
+    filtered: bool,
+    providers: Vec<Choice>,
+    states: Vec<Choice>,
+    rows: Vec<Line>,
+    next: Option<String>,
+    first: Option<String>,
+    tiles: Vec<Tile>,
+    admin: bool,
+    did: Option<&'static str>,
+}
+
+/// A connector that needs somebody, or soon will.
+#[derive(Serialize)]
+struct Need {
+    id: String,
+    mark: Mark,
+    name: String,
+    account: String,
+    badge: Badge,
+    what: String,
+    todo: String,
+    since: Moment,
+    /// Of the moment: `since`, or `ends`.
+    when: &'static str,
+    connect: &'static str,
+    primary: bool,
+}
+
+/// A choice of a filter.
+#[derive(Serialize)]
+struct Choice {
+    value: String,
+    word: String,
+    chosen: bool,
+}
+
+/// A row of the list.
+#[derive(Serialize)]
+struct Line {
+    id: String,
+    mark: Mark,
+    name: String,
+    account: String,
+    badge: Badge,
+    expires: Option<Moment>,
+    renewed: bool,
+}
+
+/// The states that people filter by: value, word, and what they mean.
+const STATES: [(&str, &str, LineState); 5] = [
+    ("auth_failed", "Needs Reconnect", LineState::Health(Health::AuthFailed)),
+    ("degraded", "Degraded", LineState::Degraded),
+    ("connected", "Connected", LineState::Health(Health::Connected)),
+    ("pending", "Not connected yet", LineState::Health(Health::Pending)),
+    ("disconnected", "Disconnected", LineState::Health(Health::Disconnected)),
+];
+
+/// GET /connectors
+pub(super) async fn show(
+    State(app): State<Arc<App>>,
+    person: Person,
+    Query(asked): Query<Asked>,
+) -> Result<Response, Trouble> {
+    let (org, store, now) = (person.org(), &app.store, app.seams.clock.now());
+    let state = STATES.iter().find(|(value, ..)| *value == asked.health).map(|(.., state)| *state);
+    let some = |text: &str| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
+    let filter = LineFilter { provider: some(&asked.provider), state, search: some(&asked.q) };
+    let counts = store.count_connectors(org).await?;
+    let failed = store.failed_lines(org, TOLD).await?;
+    let degraded = store.degraded_lines(org, TOLD).await?;
+    let ending = store.ending_lines(org, now + AHEAD, TOLD).await?;
+    let page = store.connector_lines(org, &filter, some(&asked.cursor).as_deref(), PAGE).await?;
+
+    let admin = person.may(Role::Admin);
+    let number = |health| counts.iter().filter(|count| count.health == health).map(|count| count.count).sum::<u64>();
+    let total = counts.iter().map(|count| count.count).sum();
+    let mut needs: Vec<_> = failed.iter().map(|line| failed_need(&app, line, now)).collect();
+    if let Some(first) = needs.first_mut() {
+        first.primary = admin;
+    }
+    let beside = ending.iter().map(|line| ending_need(&app, line, now));
+    let beside: Vec<_> = beside.chain(degraded.iter().filter_map(|line| degraded_need(&app, line, now))).collect();
+    let address = |cursor: &str| {
+        let parts =
+            [("q", asked.q.trim()), ("provider", &asked.provider), ("health", &asked.health), ("cursor", cursor)];
+        format!("/connectors{}", query(&parts))
+    };
+    let all_failed = number(Health::AuthFailed);
+    let home = HomePage {
+        total,
+        total_words: if total == 1 { "1 connector".to_owned() } else { format!("{total} connectors") },
+        working: number(Health::Connected),
+        summary: summary(all_failed, beside.len()),
+        more_failed: all_failed.saturating_sub(needs.len() as u64),
+        needs,
+        beside,
+        filtered: filter != LineFilter::default(),
+        search: asked.q.trim().to_owned(),
+        providers: providers(&app, &counts, &asked.provider),
+        states: states(&counts, &asked.health),
+        rows: page.data.iter().map(|line| row(&app, line, now)).collect(),
+        next: page.next_cursor.as_deref().map(address),
+        first: (!asked.cursor.is_empty()).then(|| address("")),
+        tiles: if total == 0 { Tile::all(&app, "").await? } else { Vec::new() },
+        admin,
+        did: (asked.did == "deleted").then_some("The connector was deleted."),
+    };
+    let view = View::of(&person, Here::Connectors, "pages/connectors/home.html", "Connectors", &home);
+    Ok(view.leads_to(&connect::leads_to(&app)).show(&app))
+}
+
+/// What the page says when it changes while somebody has it open.
+fn summary(failed: u64, beside: usize) -> String {
+    match (failed, beside) {
+        (0, 0) => "Nothing needs you.".to_owned(),
+        (0, 1) => "Nothing needs you; 1 connector has trouble that mends itself, or ends soon.".to_owned(),
+        (0, beside) => format!("Nothing needs you; {beside} connectors have trouble that mends itself, or end soon."),
+        (1, _) => "1 connector needs you.".to_owned(),
+        (failed, _) => format!("{failed} connectors need you."),
+    }
+}
+
+fn need(app: &App, line: &ConnectorLine, said: Said, badge: Badge, since: Moment) -> Need {
+    Need {
+        id: line.id.to_string(),
+        mark: Mark::of(app, &line.provider),
+        name: called(app, &line.provider, &line.account, &line.name),
+        account: account_shown(app, &line.provider, &line.account),
+        badge,
+        what: said.what,
+        todo: said.todo,
+        since,
+        when: "since",
+        connect: connect_word(line.health),
+        primary: false,
+    }
+}
+
+fn failed_need(app: &App, line: &ConnectorLine, now: DateTime<Utc>) -> Need {
+    let said = words::failure(line.reason, provider_name(app, &line.provider));
+    need(app, line, said, Badge::of(line.health, false), Moment::new(line.since, now))
+}
+
+fn degraded_need(app: &App, line: &ConnectorLine, now: DateTime<Utc>) -> Option<Need> {
+    let degraded = line.degraded?;
+    let said = words::degraded(degraded.class, provider_name(app, &line.provider));
+    Some(need(app, line, said, Badge::of(line.health, true), Moment::new(degraded.since, now)))
+}
+
+fn ending_need(app: &App, line: &ConnectorLine, now: DateTime<Utc>) -> Need {
+    let said = words::ending(provider_name(app, &line.provider));
+    let badge = Badge { tone: words::WARN, word: "Ends soon" };
+    let ends = Moment::new(line.expires_at.unwrap_or(now), now);
+    Need { when: "ends", ..need(app, line, said, badge, ends) }
+}
+
+fn row(app: &App, line: &ConnectorLine, now: DateTime<Utc>) -> Line {
+    let works = line.health == Health::Connected;
+    Line {
+        id: line.id.to_string(),
+        mark: Mark::of(app, &line.provider),
+        name: called(app, &line.provider, &line.account, &line.name),
+        account: account_shown(app, &line.provider, &line.account),
+        badge: Badge::of(line.health, line.degraded.is_some()),
+        expires: if works { Moment::maybe(line.expires_at, now) } else { None },
+        renewed: line.renewed,
+    }
+}
+
+fn providers(app: &App, counts: &[LineCount], chosen: &str) -> Vec<Choice> {
+    let mut ids: Vec<_> = counts.iter().map(|count| count.provider.as_str()).collect();
+    ids.dedup();
+    let choice =
+        |id: &str| Choice { value: id.to_owned(), word: provider_name(app, id).to_owned(), chosen: id == chosen };
+    ids.into_iter().map(choice).collect()
+}
+
+fn states(counts: &[LineCount], chosen: &str) -> Vec<Choice> {
+    let number = |state| match state {
+        LineState::Degraded => counts.iter().map(|count| count.degraded).sum::<u64>(),
+        LineState::Health(health) => {
+            counts.iter().filter(|count| count.health == health).map(|count| count.count).sum()
+        }
+    };
+    let choice = |(value, word, state): &(&str, &str, LineState)| Choice {
+        value: (*value).to_owned(),
+        word: format!("{word} ({})", number(*state)),
+        chosen: *value == chosen,
+    };
+    STATES.iter().map(choice).collect()
+}

@@ -1,0 +1,354 @@
+//! The page of one connector.
+
+use std::sync::Arc;
+
+use axum::{
+    extract::{Path, Query, State},
+    response::Response,
+};
+use chrono::{DateTime, Utc};
+use holdfast_core::{Fingerprint, Health, Role, Secret, credential::Trouble as Class};
+use holdfast_store::{ConnectorView, Session};
+use secrecy::ExposeSecret;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Badge, Mark, account_shown, called, chart::Chart, checklist::Checklist, connect_word, provider_name,
+    timeline::Timeline,
+};
+use crate::{
+    app::App,
+    care::LastTest,
+    connect,
+    ui::{
+        moment::Moment,
+        person::Person,
+        trouble::Trouble,
+        view::{Here, View},
+    },
+    words,
+};
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Asked {
+    consent: String,
+    did: String,
+    kind: String,
+    before: String,
+}
+
+#[derive(Serialize)]
+struct ConnectorPage {
+    id: String,
+    mark: Mark,
+    name: String,
+    account: String,
+    badge: Badge,
+    since: Moment,
+    connect: &'static str,
+    failed: Option<Failed>,
+    degraded: Option<DegradedMark>,
+    ends: Option<Ends>,
+    pending: bool,
+    off: bool,
+    field: Option<AccountField>,
+    checklist: Option<Checklist>,
+    /// What is said when the page changes.
+    news: String,
+    test: Option<TestView>,
+    tested: bool,
+    overview: Overview,
+    timeline: Timeline,
+    chart: Chart,
+    member: bool,
+    admin: bool,
+    operator: bool,
+    can_test: bool,
+    did: Option<&'static str>,
+}
+
+/// A failed connector: why, since when, what to do.
+#[derive(Serialize)]
+struct Failed {
+    what: String,
+    todo: String,
+    since: Moment,
+    /// The stable word, and the provider's own.
+    code: &'static str,
+    detail: Option<String>,
+}
+
+#[derive(Serialize)]
+struct DegradedMark {
+    what: String,
+    todo: String,
+    since: Moment,
+    class: &'static str,
+    retry: Option<Moment>,
+    app: bool,
+}
+
+#[derive(Serialize)]
+struct Ends {
+    what: String,
+    todo: String,
+    at: Moment,
+}
+
+/// For a connector whose account nobody has named yet.
+#[derive(Serialize)]
+struct AccountField {
+    label: &'static str,
+    example: &'static str,
+    rule: String,
+}
+
+#[derive(Serialize)]
+struct TestView {
+    ok: bool,
+    at: Moment,
+    actor: String,
+    who: Option<String>,
+    account: Option<String>,
+    missing: Vec<String>,
+    all_granted: bool,
+    latency: String,
+    room: Option<String>,
+    error: Option<String>,
+    next: Option<&'static str>,
+}
+
+#[derive(Serialize)]
+struct Overview {
+    who: Option<String>,
+    email: Option<String>,
+    scopes: Vec<ScopeLine>,
+    kind: &'static str,
+    expires: Option<Moment>,
+    assumed: bool,
+    refresh_expires: Option<Moment>,
+    renewed: Option<Moment>,
+    due: Option<Moment>,
+    version: i64,
+    epoch: i64,
+    fingerprint: Option<String>,
+    alias: Option<String>,
+    created: Moment,
+}
+
+#[derive(Serialize)]
+struct ScopeLine {
+    name: String,
+    words: Option<&'static str>,
+    missing: bool,
+}
+
+/// GET /connectors/{id}
+pub(super) async fn show(
+    State(app): State<Arc<App>>,
+    person: Person,
+    Path(id): Path<String>,
+    Query(asked): Query<Asked>,
+) -> Result<Response, Trouble> {
+    let (org, now) = (person.org(), app.seams.clock.now());
+    // Before the connector: a consent that has ended well by now is one whose grant is seen below.
+    let session = match asked.consent.as_str() {
+        "" => None,
+        id => app.store.find_session_by_id(id).await?,
+    };
+    let found = app.store.find_connector(org, &id).await?.filter(|view| view.snapshot.connector.as_str() == id);
+    let view = found.ok_or_else(|| Trouble::not_found(&person))?;
+    let snapshot = &view.snapshot;
+    let test = app.store.last_test(org, &snapshot.connector).await?;
+    let test = test.and_then(|kept| serde_json::from_value::<LastTest>(kept).ok());
+    let checklist = session.and_then(|session| checklist(&app, &view, &session, now));
+    let timeline = Timeline::read(&app, org, snapshot, &asked.kind, &asked.before, now).await?;
+    let chart = Chart::read(&app, org, snapshot, now).await?;
+    let page = page(&app, &person, &view, checklist, test, timeline, chart, &asked.did, now);
+    let title = page.name.clone();
+    let view = View::of(&person, Here::Connectors, "pages/connectors/show.html", &title, &page);
+    Ok(view.leads_to(&connect::leads_to(&app)).show(&app))
+}
+
+/// The consent that the address names, if it is one of this connector's.
+fn checklist(app: &App, view: &ConnectorView, session: &Session, now: DateTime<Utc>) -> Option<Checklist> {
+    let snapshot = &view.snapshot;
+    if session.connector != snapshot.connector || session.org != snapshot.org {
+        return None;
+    }
+    let checklist = Checklist::new(app, session, &snapshot.provider, &snapshot.account, now);
+    Some(checklist).filter(|checklist| !checklist.is_stale(snapshot.health))
+}
+
+#[expect(clippy::too_many_arguments, reason = "the parts that the page is put together from")]
+fn page(
+    app: &App,
+    person: &Person,
+    view: &ConnectorView,
+    checklist: Option<Checklist>,
+    test: Option<LastTest>,
+    timeline: Timeline,
+    chart: Chart,
+    did: &str,
+    now: DateTime<Utc>,
+) -> ConnectorPage {
+    let snapshot = &view.snapshot;
+    let provider = provider_name(app, &snapshot.provider);
+    let health = snapshot.health;
+    let name = called(app, &snapshot.provider, &snapshot.account, &snapshot.name);
+    let badge = Badge::of(health, snapshot.credential.degraded.is_some());
+    let about = app.providers().find(&snapshot.provider).map(|adapter| adapter.about());
+    let field = about.filter(|_| snapshot.account.is_empty()).map(|about| AccountField {
+        label: about.account_label,
+        example: about.account_example,
+        rule: connect::capitalised(about.account_rule),
+    });
+    let news = match &checklist {
+        Some(checklist) => checklist.news().to_owned(),
+        None => format!("{name}: {}", badge.word),
+    };
+    ConnectorPage {
+        id: snapshot.connector.to_string(),
+        mark: Mark::of(app, &snapshot.provider),
+        account: account_shown(app, &snapshot.provider, &snapshot.account),
+        since: Moment::new(snapshot.health_since, now),
+        connect: connect_word(health),
+        failed: (health == Health::AuthFailed).then(|| {
+            let said = words::failure(snapshot.health_reason, provider);
+            Failed {
+                what: said.what,
+                todo: said.todo,
+                since: Moment::new(snapshot.health_since, now),
+                code: snapshot.health_reason.map_or("", holdfast_core::credential::Reason::as_str),
+                detail: snapshot.health_detail.clone(),
+            }
+        }),
+        degraded: degraded(view, provider, now),
+        ends: ends(view, provider, now),
+        pending: health == Health::Pending,
+        off: health == Health::Disconnected,
+        field,
+        checklist,
+        news,
+        tested: did == "tested",
+        test: test.map(|test| test_view(app, view, test, now)),
+        overview: overview(app, view, now),
+        timeline,
+        chart,
+        member: person.may(Role::Member),
+        admin: person.may(Role::Admin),
+        operator: person.user.operator,
+        can_test: person.may(Role::Member) && matches!(health, Health::Connected | Health::AuthFailed),
+        did: said(did, health),
+        name,
+        badge,
+    }
+}
+
+/// What was done just now, as long as it is still so.
+fn said(did: &str, health: Health) -> Option<&'static str> {
+    match (did, health) {
+        ("renamed", _) => Some("It is renamed."),
+        ("disconnected", Health::Disconnected) => {
+            Some("It is disconnected: nothing uses it any more, and all else is kept.")
+        }
+        ("exists", Health::Connected) => Some("Your organisation has this account already: this is it, and it works."),
+        ("exists", _) => Some("Your organisation has this account already: this is it. Connect it again from here."),
+        _ => None,
+    }
+}
+
+fn degraded(view: &ConnectorView, provider: &str, now: DateTime<Utc>) -> Option<DegradedMark> {
+    let snapshot = &view.snapshot;
+    let mark = snapshot.credential.degraded.filter(|_| snapshot.health == Health::Connected)?;
+    let said = words::degraded(mark.class, provider);
+    Some(DegradedMark {
+        what: said.what,
+        todo: said.todo,
+        since: Moment::new(mark.since, now),
+        class: mark.class.as_str(),
+        retry: Moment::maybe(snapshot.credential.backoff.retry_at.filter(|at| *at > now), now),
+        app: mark.class == Class::AppBroken,
+    })
+}
+
+/// An access that nothing renews.
+fn ends(view: &ConnectorView, provider: &str, now: DateTime<Utc>) -> Option<Ends> {
+    let snapshot = &view.snapshot;
+    let tokens = snapshot.credential.secret.tokens().filter(|_| snapshot.health == Health::Connected)?;
+    let at = tokens.expires_at.filter(|_| tokens.refresh_token.is_none())?;
+    let said = words::ending(provider);
+    Some(Ends { what: said.what, todo: said.todo, at: Moment::new(at, now) })
+}
+
+fn test_view(app: &App, view: &ConnectorView, test: LastTest, now: DateTime<Utc>) -> TestView {
+    let failed = view.snapshot.health == Health::AuthFailed;
+    let provider = provider_name(app, &view.snapshot.provider);
+    let identity = test.identity.as_ref();
+    let text = |field: &str| identity.and_then(|identity| identity[field].as_str()).map(str::to_owned);
+    let asked = app.providers().find(&view.snapshot.provider).map_or(0, |adapter| adapter.about().scopes.len());
+    TestView {
+        ok: test.error.is_none(),
+        at: Moment::new(test.at, now),
+        actor: test.actor,
+        who: who(identity),
+        account: text("account"),
+        all_granted: test.missing.is_empty() && asked > 0,
+        missing: test.missing,
+        latency: format!("{} ms", test.latency_ms),
+        room: test.room.map(|(left, all)| format!("{left} of {all} calls")),
+        next: test.error.as_ref().map(|(kind, _)| words::after_test(kind, failed)),
+        // Whatever the call itself said: the connector has failed, and that is why.
+        error: test.error.map(|(kind, message)| match kind.as_str() {
+            "auth_failed" if failed => words::failure(view.snapshot.health_reason, provider).what,
+            _ => connect::capitalised(&message),
+        }),
+    }
+}
+
+/// `Ada Admin, admin`.
+fn who(identity: Option<&serde_json::Value>) -> Option<String> {
+    let text = |field: &str| identity.and_then(|identity| identity[field].as_str());
+    let name = text("name").or_else(|| text("email")).or_else(|| text("id"))?;
+    let role = text("role").map(|role| format!(", {role}")).unwrap_or_default();
+    Some(format!("{name}{role}"))
+}
+
+fn overview(app: &App, view: &ConnectorView, now: DateTime<Utc>) -> Overview {
+    let credential = &view.snapshot.credential;
+    let tokens = credential.secret.tokens();
+    let works = view.snapshot.health == Health::Connected;
+    let asked = app.providers().find(&view.snapshot.provider).map_or(&[][..], |adapter| adapter.about().scopes);
+    let granted = tokens.map(|tokens| &tokens.scopes[..]).unwrap_or_default();
+    let known = !granted.is_empty();
+    let named = |name: &str| asked.iter().find(|scope| scope.name == name).map(|scope| scope.words);
+    let has = granted.iter().map(|name| ScopeLine { name: name.clone(), words: named(name), missing: false });
+    let lacks = asked.iter().filter(|scope| known && !granted.iter().any(|name| name == scope.name));
+    let lacks = lacks.map(|scope| ScopeLine { name: scope.name.to_owned(), words: Some(scope.words), missing: true });
+    let identity = view.identity.as_ref();
+    let bearer = credential.secret.bearer().filter(|secret| !secret.expose_secret().is_empty());
+    Overview {
+        who: who(identity),
+        email: identity.and_then(|identity| identity["email"].as_str()).map(str::to_owned),
+        scopes: has.chain(lacks).collect(),
+        kind: match &credential.secret {
+            Secret::Absent => "Nothing yet",
+            Secret::Tokens(_) if !works => "OAuth",
+            Secret::Tokens(tokens) if tokens.refresh_token.is_some() => "OAuth, renewed by itself",
+            Secret::Tokens(_) => "OAuth, not renewable",
+            Secret::ApiKey(_) => "API key",
+            Secret::Unreadable => "Stored, but it cannot be decrypted",
+        },
+        expires: Moment::maybe(tokens.filter(|_| works).and_then(|tokens| tokens.expires_at), now),
+        assumed: tokens.is_some_and(|tokens| tokens.expires_assumed),
+        refresh_expires: Moment::maybe(tokens.filter(|_| works).and_then(|tokens| tokens.refresh_expires_at), now),
+        renewed: Moment::maybe(credential.rotated_at, now),
+        due: Moment::maybe(credential.due_at.filter(|_| works), now),
+        version: credential.version.0,
+        epoch: view.snapshot.epoch,
+        fingerprint: bearer.map(|secret| Fingerprint::of(secret).to_string()),
+        alias: view.alias.clone(),
+        created: Moment::new(view.created_at, now),
+    }
+}

@@ -1,0 +1,268 @@
+//! Pages that follow what happens: a stream of events that says no more than that something changed, so that the page is
+//! fetched again. It works on every replica, since the store's signals reach each of them.
+
+use std::{
+    collections::HashMap,
+    convert::Infallible,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use axum::{
+    extract::{Query, State},
+    http::{HeaderMap, HeaderName, StatusCode, header},
+    response::{
+        IntoResponse, Response, Sse,
+        sse::{Event, KeepAlive},
+    },
+};
+use axum_extra::extract::cookie::CookieJar;
+use futures::{Stream, stream};
+use holdfast_core::{
+    AgentId, ConnectorId, OrgId,
+    ports::{Signal, Signals, StoreError},
+};
+use serde::Deserialize;
+use tokio::sync::{Notify, broadcast::error::RecvError};
+use tracing::warn;
+
+use super::{
+    person::Person,
+    routes::{Needs, Routes},
+    trouble::Trouble,
+};
+use crate::app::App;
+
+/// A stream ends after this and is asked for again: a session that ended meanwhile is noticed then at the latest.
+const LONGEST: Duration = Duration::from_mins(10);
+/// Changes come in groups: one event tells of all that happen within this.
+const GATHER: Duration = Duration::from_millis(80);
+/// Between two looks at whether the session still holds, when nothing happens.
+const QUIET: Duration = Duration::from_secs(20);
+/// A browser shows no more tabs at a time.
+const STREAMS_OF_A_SESSION: usize = 12;
+/// So many things are known by their org; more are asked for again.
+const MOST_KNOWN: usize = 100_000;
+/// So many of an org are learnt when its list is opened: only what is deleted has to be known beforehand.
+const LEARNT_AT_ONCE: u64 = 10_000;
+
+/// Who listens, and whose what is.
+#[derive(Default)]
+pub struct Live(Mutex<Inner>);
+
+#[derive(Default)]
+struct Inner {
+    orgs: HashMap<Thing, OrgId>,
+    listeners: HashMap<u64, Listener>,
+    next: u64,
+}
+
+struct Listener {
+    session: String,
+    org: OrgId,
+    only: Option<Thing>,
+    changed: Arc<Notify>,
+}
+
+/// What can change.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Thing {
+    Connector(ConnectorId),
+    Agent(AgentId),
+}
+
+impl Thing {
+    async fn org(&self, app: &App) -> Result<Option<OrgId>, StoreError> {
+        match self {
+            Self::Connector(id) => app.store.org_of_connector(id).await,
+            Self::Agent(id) => app.store.org_of_agent(id).await,
+        }
+    }
+}
+
+/// One listener; it is forgotten when this is dropped.
+struct Seat {
+    app: Arc<App>,
+    number: u64,
+    changed: Arc<Notify>,
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.app.live.with(|inner| inner.listeners.remove(&self.number));
+    }
+}
+
+impl Live {
+    fn with<T>(&self, act: impl FnOnce(&mut Inner) -> T) -> T {
+        act(&mut self.0.lock().expect("no panic happens while it is held"))
+    }
+
+    /// `None`: this session has enough streams.
+    fn sit(app: &Arc<App>, person: &Person, only: Option<Thing>) -> Option<Seat> {
+        let changed = Arc::new(Notify::new());
+        let number = app.live.with(|inner| {
+            let session = &person.session.id;
+            let own = inner.listeners.values().filter(|listener| listener.session == *session).count();
+            if own >= STREAMS_OF_A_SESSION {
+                return None;
+            }
+            inner.next += 1;
+            let listener =
+                Listener { session: session.clone(), org: person.org().clone(), only, changed: Arc::clone(&changed) };
+            inner.listeners.insert(inner.next, listener);
+            Some(inner.next)
+        })?;
+        Some(Seat { app: Arc::clone(app), number, changed })
+    }
+
+    fn learn(&self, things: impl IntoIterator<Item = Thing>, org: &OrgId) {
+        self.with(|inner| {
+            for thing in things {
+                if inner.orgs.len() >= MOST_KNOWN {
+                    inner.orgs.clear();
+                }
+                inner.orgs.insert(thing, org.clone());
+            }
+        });
+    }
+
+    /// Wakes whom it concerns.
+    fn wake(&self, concerns: impl Fn(&Listener) -> bool) {
+        self.with(|inner| {
+            for listener in inner.listeners.values().filter(|listener| concerns(listener)) {
+                listener.changed.notify_one();
+            }
+        });
+    }
+
+    async fn changed(&self, app: &App, thing: Thing) {
+        let known = self.with(|inner| {
+            if inner.listeners.is_empty() {
+                return None;
+            }
+            Some(inner.orgs.get(&thing).cloned())
+        });
+        let Some(known) = known else { return };
+        let org = match known {
+            Some(org) => Some(org),
+            None => match thing.org(app).await {
+                Ok(org) => org,
+                Err(error) => {
+                    warn!(%error, "cannot look whose thing changed; telling every page");
+                    return self.wake(|_| true);
+                }
+            },
+        };
+        // Deleted before anybody knew of it: nobody has it on a page.
+        let Some(org) = org else { return };
+        let concerns =
+            |listener: &Listener| listener.org == org && listener.only.as_ref().is_none_or(|only| *only == thing);
+        self.wake(concerns);
+        self.learn([thing], &org);
+    }
+}
+
+/// Passes the store's signals on, until the service ends.
+pub(crate) async fn follow(app: Arc<App>) {
+    let mut signals = app.store.subscribe();
+    loop {
+        let signal = tokio::select! {
+            signal = signals.recv() => signal,
+            () = app.stop.cancelled() => return,
+        };
+        match signal {
+            Ok(Signal::Connector(connector)) => app.live.changed(&app, Thing::Connector(connector)).await,
+            Ok(Signal::Agent(agent)) => app.live.changed(&app, Thing::Agent(agent)).await,
+            Ok(Signal::ApiKey(_) | Signal::OAuthApp(_)) => {}
+            Ok(Signal::All) | Err(RecvError::Lagged(_)) => app.live.wake(|_| true),
+            Err(RecvError::Closed) => return,
+        }
+    }
+}
+
+pub(super) fn routes() -> Routes {
+    Routes::new().get("/events", Needs::SignedIn, events)
+}
+
+#[derive(Deserialize)]
+struct Asked {
+    connector: Option<String>,
+    agent: Option<String>,
+}
+
+/// GET /events: of one connector or agent, or of all of the org's.
+async fn events(
+    State(app): State<Arc<App>>,
+    person: Person,
+    Query(asked): Query<Asked>,
+    headers: HeaderMap,
+) -> Result<Response, Trouble> {
+    // Scripts ask so; an address bar does not, and would wait for ever.
+    if !headers.get(header::ACCEPT).is_some_and(|accept| accept == "text/event-stream") {
+        return Ok(StatusCode::NOT_ACCEPTABLE.into_response());
+    }
+    let connector = asked.connector.map(|id| Thing::Connector(id.into()));
+    let only = connector.or(asked.agent.map(|id| Thing::Agent(id.into())));
+    if let Some(only) = &only {
+        if only.org(&app).await?.as_ref() != Some(person.org()) {
+            return Ok(StatusCode::NOT_FOUND.into_response());
+        }
+        app.live.learn([only.clone()], person.org());
+    } else {
+        let ids = app.store.connector_ids(person.org(), LEARNT_AT_ONCE).await?;
+        app.live.learn(ids.into_iter().map(Thing::Connector), person.org());
+    }
+    let Some(seat) = Live::sit(&app, &person, only) else {
+        return Ok(StatusCode::TOO_MANY_REQUESTS.into_response());
+    };
+    let (jar, org) = (CookieJar::from_headers(&headers), person.org().clone());
+    // Proxies that gather answers would keep events back.
+    let unbuffered = [(HeaderName::from_static("x-accel-buffering"), "no")];
+    let stream = Sse::new(stream_of(seat, jar, org)).keep_alive(KeepAlive::new().interval(QUIET));
+    Ok((unbuffered, stream).into_response())
+}
+
+/// `changed` whenever something did, until the session, the service or the stream's time is over.
+fn stream_of(seat: Seat, jar: CookieJar, org: OrgId) -> impl Stream<Item = Result<Event, Infallible>> {
+    let end = seat.app.seams.clock.uptime() + LONGEST;
+    // The first event is no news: it opens the stream at once, and says how soon to come back.
+    let hello = Event::default().retry(Duration::from_secs(1)).comment("here");
+    stream::unfold((seat, jar, Some(hello)), move |(seat, jar, hello)| {
+        let org = org.clone();
+        async move {
+            if let Some(hello) = hello {
+                return Some((Ok(hello), (seat, jar, None)));
+            }
+            let news = next(&seat, &jar, &org, end).await?;
+            Some((Ok(news), (seat, jar, None)))
+        }
+    })
+}
+
+async fn next(seat: &Seat, jar: &CookieJar, org: &OrgId, end: Duration) -> Option<Event> {
+    let app = &seat.app;
+    loop {
+        let left = end.checked_sub(app.seams.clock.uptime())?;
+        let changed = tokio::select! {
+            () = app.draining.cancelled() => return None,
+            () = seat.changed.notified() => true,
+            () = app.seams.clock.sleep(left.min(QUIET)) => false,
+        };
+        if changed {
+            tokio::select! {
+                () = app.draining.cancelled() => return None,
+                () = app.seams.clock.sleep(GATHER) => {}
+            }
+        }
+        // Who signed out meanwhile, or acts for another org, hears nothing more.
+        let still = Person::find(app, jar).await.ok().flatten().is_some_and(|person| person.org() == org);
+        if !still {
+            return None;
+        }
+        if changed {
+            // Browsers drop events without data.
+            return Some(Event::default().event("changed").data("now"));
+        }
+    }
+}

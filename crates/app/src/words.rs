@@ -1,0 +1,217 @@
+//! What happened, in plain words, and what to do about it: one place for pages and mails.
+
+use holdfast_core::{
+    Health,
+    credential::{Reason, Trouble},
+    error::ErrorKind,
+};
+
+/// What is said of something that went wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Said {
+    /// What happened, and what usually causes it: whole sentences.
+    pub(crate) what: String,
+    /// The next step: whole sentences.
+    pub(crate) todo: String,
+}
+
+/// A mark's colour. Never alone: a word stands beside it.
+pub(crate) type Tone = &'static str;
+/// It works.
+pub(crate) const GOOD: Tone = "good";
+/// Somebody has to do something.
+pub(crate) const BAD: Tone = "bad";
+/// Trouble that mends itself, or is somebody else's.
+pub(crate) const WARN: Tone = "warn";
+/// Nothing to see.
+pub(crate) const IDLE: Tone = "idle";
+
+/// Why a connector needs Reconnect.
+pub(crate) fn failure(reason: Option<Reason>, provider: &str) -> Said {
+    let what = reason.map_or_else(|| format!("{provider} refuses the access."), |reason| reason.sentence(provider));
+    let todo = match reason {
+        Some(Reason::ResponseLost) => {
+            "Reconnect it once. Nothing is wrong with the account; the access only has to be given again."
+        }
+        Some(Reason::AccessRefused) => {
+            "Reconnect it, as a user who is active there. The account has to be the same; the person need not be."
+        }
+        Some(Reason::NotRefreshable) => "Reconnect it: an access that is given now can be renewed by itself.",
+        Some(Reason::RefreshRefused) | None => {
+            "Reconnect it with an admin or agent of the same account. If the access was taken away on purpose, \
+             disconnect it instead."
+        }
+    };
+    Said { what, todo: todo.to_owned() }
+}
+
+/// Why a connector is marked as degraded.
+pub(crate) fn degraded(class: Trouble, provider: &str) -> Said {
+    let (what, todo) = match class {
+        Trouble::Busy => (
+            format!("{provider} asked us to slow down."),
+            "Nothing to do: Holdfast waits as long as it was told, and goes on by itself.",
+        ),
+        Trouble::Transient => (
+            format!("{provider} cannot be reached, or does not answer as it should."),
+            "Nothing to do: Holdfast keeps trying, and goes on by itself.",
+        ),
+        Trouble::Ambiguous => (
+            format!("An answer of {provider} never arrived; it may have issued a new token that was lost on the way."),
+            "Nothing to do yet: Holdfast tries again. If the old token is refused then, you will be asked to reconnect.",
+        ),
+        Trouble::AppBroken => (
+            format!("{provider} refuses the OAuth app of this installation, not your account."),
+            "Whoever runs this installation has to correct the app's client id or secret. Nobody has to reconnect.",
+        ),
+        Trouble::Ours => (
+            "Something of Holdfast's own is in trouble: its database, or the key to what is stored.".to_owned(),
+            "Whoever runs this installation has to look. Nobody has to reconnect.",
+        ),
+    };
+    Said { what, todo: todo.to_owned() }
+}
+
+/// An access that ends and that nothing renews.
+pub(crate) fn ending(provider: &str) -> Said {
+    Said {
+        what: format!("{provider} gave nothing to renew this access with: it ends for good."),
+        todo: "Reconnect it before then, without a break.".to_owned(),
+    }
+}
+
+/// Health as a badge: colour and word.
+pub(crate) fn health(health: Health, degraded: bool) -> (Tone, &'static str) {
+    match health {
+        Health::Connected if degraded => (WARN, "Degraded"),
+        Health::Connected => (GOOD, "Connected"),
+        Health::AuthFailed => (BAD, "Needs Reconnect"),
+        Health::Pending => (IDLE, "Not connected yet"),
+        Health::Disconnected => (IDLE, "Disconnected"),
+    }
+}
+
+/// The stable word of an error's kind.
+pub(crate) fn kind(kind: ErrorKind) -> &'static str {
+    match kind {
+        ErrorKind::AuthFailed => "auth_failed",
+        ErrorKind::Forbidden => "forbidden",
+        ErrorKind::NotFound => "not_found",
+        ErrorKind::Conflict => "conflict",
+        ErrorKind::Invalid => "invalid",
+        ErrorKind::Busy => "busy",
+        ErrorKind::Unavailable => "unavailable",
+        ErrorKind::Unreadable => "unreadable",
+    }
+}
+
+/// What to do after a test that failed with an error of this kind, in the word of [`kind`].
+pub(crate) fn after_test(kind: &str, failed: bool) -> &'static str {
+    match kind {
+        "auth_failed" if failed => "Reconnect it.",
+        "auth_failed" => "Test again in a minute. If it stays so, reconnect it.",
+        "forbidden" => "An admin of the account has to give that user the right, or reconnect it as another user.",
+        "busy" => "Nothing to do: wait a minute, then test again. Nobody has to reconnect.",
+        "unavailable" => "Nothing to do: Holdfast keeps trying. Test again in a few minutes; nobody has to reconnect.",
+        _ => "This is not yours to mend: show the request to whoever runs this installation.",
+    }
+}
+
+/// A line of the timeline: colour, and what happened. Kinds that are not known here are told by their own words.
+pub(crate) fn line(kind: &str, outcome: Option<&str>, provider: &str) -> (Tone, String) {
+    let say = |tone, text: &str| (tone, text.to_owned());
+    match (kind, outcome) {
+        ("exchange", None) => say(IDLE, "A refresh is under way"),
+        ("exchange", Some(outcome)) => exchange(outcome, provider),
+        ("test", Some("passed")) => say(GOOD, "Test passed"),
+        ("test", _) => say(BAD, "Test failed"),
+        ("health", Some("auth_failed")) => say(BAD, "Stopped working: needs Reconnect"),
+        ("health", Some("connected")) => say(GOOD, "Works again"),
+        ("health", Some("disconnected")) => say(IDLE, "Taken off"),
+        ("connected", _) => say(GOOD, "Connected"),
+        ("reconnected", _) => say(GOOD, "Reconnected"),
+        ("disconnected", Some("revoked")) => (IDLE, format!("Disconnected; the access was given back to {provider}")),
+        ("disconnected", _) => say(IDLE, "Disconnected"),
+        ("consent", _) => say(WARN, "A connect was not finished"),
+        ("renamed", _) => say(IDLE, "Renamed"),
+        (other, outcome) => {
+            let words = other.replace(['_', '.'], " ");
+            let mut chars = words.chars();
+            let first = chars.next().map(char::to_uppercase).into_iter().flatten();
+            let words: String = first.chain(chars).collect();
+            let outcome = outcome.map(|outcome| format!(": {}", outcome.replace('_', " "))).unwrap_or_default();
+            (IDLE, format!("{words}{outcome}"))
+        }
+    }
+}
+
+fn exchange(outcome: &str, provider: &str) -> (Tone, String) {
+    match outcome {
+        "rotated" => (GOOD, "Token renewed".to_owned()),
+        "rejected" => (BAD, format!("{provider} refused the refresh token")),
+        "app_broken" => (WARN, format!("{provider} refused the OAuth app")),
+        "busy" => (WARN, format!("{provider} asked us to wait")),
+        "transient" => (WARN, format!("{provider} could not be reached")),
+        "ambiguous" => (WARN, format!("The answer of {provider} was lost")),
+        "superseded" => (IDLE, "A newer token was there already".to_owned()),
+        "discarded" => (IDLE, "Disconnected meanwhile; the new token was given back".to_owned()),
+        "not_sent" => (IDLE, "Not sent: somebody else was faster".to_owned()),
+        "owner_lost" => (WARN, "The process that was at it ended; an answer may be lost".to_owned()),
+        _ => (BAD, "Something went wrong on our side".to_owned()),
+    }
+}
+
+/// Why an exchange was made, after "Token renewed".
+pub(crate) fn trigger(word: &str) -> &str {
+    match word {
+        "caller" => "somebody needed a token",
+        "rejected" => "an API had rejected the token",
+        "schedule" => "ahead of its expiry",
+        "test" => "for a test",
+        "grant" => "with a new consent",
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// EM-06
+    #[test]
+    fn each_reason_says_what_happened_and_what_to_do() {
+        let reasons =
+            [Reason::RefreshRefused, Reason::ResponseLost, Reason::AccessRefused, Reason::NotRefreshable].map(Some);
+        let said: Vec<_> = reasons.into_iter().chain([None]).map(|reason| failure(reason, "Zendesk")).collect();
+        for (number, one) in said.iter().enumerate() {
+            assert!(one.what.contains("Zendesk") && one.what.ends_with('.'), "{one:?}");
+            assert!(one.todo.contains("Reconnect it") && one.todo.ends_with('.'), "{one:?}");
+            assert!(said[..number].iter().all(|other| other.what != one.what), "{one:?}");
+        }
+        for class in [Trouble::Busy, Trouble::Transient, Trouble::Ambiguous, Trouble::AppBroken, Trouble::Ours] {
+            let one = degraded(class, "Zendesk");
+            assert!(one.what.ends_with('.') && one.todo.ends_with('.'), "{one:?}");
+            assert!(!one.todo.contains("Reconnect it"), "nobody has to: {one:?}");
+        }
+    }
+
+    /// HL-08
+    #[test]
+    fn each_kind_of_a_failed_test_has_its_next_step() {
+        let steps: Vec<_> = [ErrorKind::AuthFailed, ErrorKind::Forbidden, ErrorKind::Busy, ErrorKind::Unavailable]
+            .into_iter()
+            .map(|error| after_test(kind(error), true))
+            .collect();
+        for (number, step) in steps.iter().enumerate() {
+            assert!(!steps[..number].contains(step), "{step}");
+        }
+        assert_ne!(after_test("auth_failed", true), after_test("auth_failed", false));
+    }
+
+    #[test]
+    fn a_line_of_a_kind_that_is_not_known_is_told_by_its_own_words() {
+        assert_eq!(line("agent_stopped", Some("by_connector"), "Zendesk").1, "Agent stopped: by connector");
+        assert_eq!(line("", None, "Zendesk").1, "");
+        assert_eq!(line("exchange", Some("rotated"), "Zendesk"), (GOOD, "Token renewed".to_owned()));
+    }
+}
