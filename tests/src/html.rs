@@ -237,6 +237,8 @@ impl Html {
         for element in page.all() {
             let within = |(name, _): &(String, String)| name == "style" || name.starts_with("on");
             assert!(!element.attributes.iter().any(within), "{:?}", element.attributes);
+            let inline = element.name == "style" || (element.name == "script" && element.get("src").is_none());
+            assert!(!inline, "{} within the page", element.name);
         }
         let title = page.named("title").first().map(|title| title.raw()).unwrap_or_default();
         let links = page.all().into_iter().flat_map(|element| ["href", "src"].map(|name| element.get(name)));
