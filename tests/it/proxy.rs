@@ -40,6 +40,6 @@ async fn unharmed(app: &TestApp, id: &str) {
             .await
             .expect("the outbox can be read")
             .iter()
-            .all(|row| { row.effect != "mail_admins" && row.effect != "stop_agents" })
+            .all(|row| { row.effect != "mail_admins" })
     );
 }

@@ -192,6 +192,8 @@ async fn without_a_token_it_answers_as_the_token_call_does(db: Arc<Database>) {
     let id = app.import("acme").await;
     let gone = app.import("initech").await;
     let _done = app.post(&format!("/connectors/{gone}/disconnect"), json!({})).await.expect(200);
+    let bound = json!({ "sample": "annotate_urgent_tickets", "connectors": [{ "connector": id }] });
+    let agent = app.post("/agents", bound).await.expect(201).text_of("id");
     app.acme.revoke(None);
     app.advance(LIFE);
 
@@ -201,7 +203,7 @@ async fn without_a_token_it_answers_as_the_token_call_does(db: Arc<Database>) {
     assert_eq!((&shown["health"], &shown["health_reason"]), (&json!("auth_failed"), &json!("refresh_refused")));
     let outbox = app.app.store.outbox_rows(&id.as_str().into()).await.unwrap();
     assert_eq!(outbox.iter().filter(|row| row.effect == "mail_admins").count(), 1, "{outbox:?}");
-    assert_eq!(outbox.iter().filter(|row| row.effect == "stop_agents").count(), 1, "{outbox:?}");
+    assert_eq!(app.get(&format!("/agents/{agent}")).await.text_of("status"), "deactivated");
     let before = app.acme.counters();
     for (id, code) in
         [(&id, "connector_auth_failed"), (&pending, "connector_pending"), (&gone, "connector_disconnected")]

@@ -211,6 +211,8 @@ fn bad_values_are_named_with_what_is_allowed() {
         ("[operator]\nemails = ['somebody']", "operator.emails", "e-mail"),
         ("[log]\nformat = 'xml'", "log.format", "\"pretty\" or \"json\""),
         ("[log]\nfilter = 'a=b=c'", "log.filter", "allowed is a level"),
+        ("[proxy]\ntimeout_secs = 0", "proxy.timeout_secs", "above 0"),
+        ("[proxy]\nbuffer_kib = 16385", "proxy.buffer_kib", "0 to 16384"),
         ("[shutdown]\ndrain_secs = 1", "shutdown.drain_secs, refresh.exchange_timeout_secs", "at least"),
     ] {
         let error = refusal(text);

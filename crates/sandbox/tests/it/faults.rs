@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use holdfast_sandbox::{Canned, GrantRequest, PresentationOutcome as Outcome};
+use holdfast_sandbox::{Canned, Download, GrantRequest, PresentationOutcome as Outcome};
 use serde_json::Value;
 
 use crate::support::{Fixture, error_of};
@@ -195,4 +195,62 @@ async fn revoked_and_expired_tokens_are_refused_and_are_no_reuse() {
     let late = it.refresh(new["refresh_token"].as_str().unwrap()).await.unwrap();
     assert_eq!(error_of(late, 400).await, "invalid_grant");
     assert_eq!(it.acme.counters().reuses, 0);
+}
+
+#[tokio::test]
+async fn an_echo_says_what_was_asked_to_whom_may_ask() {
+    let it = Fixture::start().await;
+    let grant = it.acme.grant(&GrantRequest::default()).unwrap();
+    it.acme.trouble(|faults| faults.api_echo = true);
+    let url = format!("{}/api/v2/a%20b?c=%2f", it.acme.url());
+    let ask = |token: &str| it.http.post(&url).bearer_auth(token).header("x-own", "1").body("abc").send();
+
+    assert_eq!(error_of(ask("unknown").await.unwrap(), 401).await, "invalid_token");
+    let echo: Value = ask(&grant.access_token).await.unwrap().json().await.unwrap();
+
+    assert_eq!((&echo["method"], &echo["target"]), (&"POST".into(), &"/zendesk/acme/api/v2/a%20b?c=%2f".into()));
+    assert_eq!(
+        (&echo["length"], echo["headers"].as_array().unwrap().contains(&serde_json::json!(["x-own", "1"]))),
+        (&3.into(), true)
+    );
+    assert_eq!(echo["sha256"], "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    let counters = it.acme.counters();
+    assert_eq!((counters.api_calls, counters.unauthorized, counters.bodies_broken), (2, 1, 0));
+}
+
+#[tokio::test]
+async fn a_download_is_as_long_as_ordered_unless_it_breaks_off() {
+    let it = Fixture::start().await;
+    let grant = it.acme.grant(&GrantRequest::default()).unwrap();
+    let whole = Download { bytes: 300_000, break_off_after: None, stand_still_after: None };
+
+    it.acme.trouble(|faults| faults.api_download = Some(whole));
+    assert_eq!(it.get("tickets", &grant.access_token).await.bytes().await.unwrap().len(), 300_000);
+    it.acme.trouble(|faults| faults.api_download = Some(Download { break_off_after: Some(100_000), ..whole }));
+    assert!(it.get("tickets", &grant.access_token).await.bytes().await.is_err());
+    assert_eq!(it.acme.counters().readers_gone, 0);
+    it.acme.trouble(|faults| faults.api_download = Some(Download { stand_still_after: Some(1), ..whole }));
+    drop(it.get("tickets", &grant.access_token).await);
+
+    until(|| it.acme.counters().readers_gone == 1).await;
+}
+
+#[tokio::test]
+async fn a_body_may_be_refused_before_its_end_and_a_call_before_its_beginning() {
+    let it = Fixture::start().await;
+    let grant = it.acme.grant(&GrantRequest::default()).unwrap();
+    it.acme.trouble(|faults| faults.api_refuses_after = Some(10));
+    let url = format!("{}/api/v2/tickets", it.acme.url());
+    let endless = || {
+        let begin = futures::stream::iter([Ok::<_, std::io::Error>("ten bytes."), Ok("more")]);
+        reqwest::Body::wrap_stream(futures::StreamExt::chain(begin, futures::stream::pending()))
+    };
+
+    let refused = it.http.post(&url).bearer_auth("unknown").body(endless()).send().await.unwrap();
+    assert_eq!(error_of(refused, 401).await, "invalid_token");
+    let read = it.http.post(&url).bearer_auth(&grant.access_token).body("more than ten bytes").send().await.unwrap();
+    assert_eq!(read.status(), 415, "the whole of it went to the resource");
+    it.acme.trouble(|faults| faults.api_drop_before = 1);
+    assert!(it.http.get(&url).bearer_auth(&grant.access_token).send().await.is_err());
+    assert_eq!(it.get("tickets", &grant.access_token).await.status(), 200);
 }
