@@ -167,6 +167,15 @@ async fn a_forgotten_password_is_set_by_command(db: Arc<Database>) {
     let elsewhere = place.run("user set-password --email bob@example.com --org Globex").await;
     assert!(elsewhere.one_line(1).contains("nobody in \"Globex\" has the address"), "{elsewhere:?}");
 
+    // A role is another matter that only they can mend.
+    let keys = format!("{}/settings/keys", server.base);
+    let bob = Browser::new();
+    assert_eq!(sign_in(&bob, "bob@example.com", "a better one to remember").await, 303);
+    assert_eq!(bob.get(&keys).await.status, 200);
+    let said = place.run("user set-role --email bob@example.com --role member").await.done();
+    assert!(said.out.starts_with("user user_") && said.out.ends_with(" is member now\n"), "{said:?}");
+    assert_eq!((bob.get(&keys).await.status, status(&bob).await), (403, 200), "at once, and without signing in again");
+
     let list = place.run("user list").await.done();
     assert!(list.out.starts_with("ID") && list.out.contains("bob@example.com"), "{list:?}");
     let people = place.run("user list --org Acme --json").await.done().json();

@@ -171,7 +171,8 @@ impl Form {
     #[must_use]
     pub fn with(mut self, name: &str, value: &str) -> Self {
         let field = self.fields.iter_mut().find(|(own, _)| own == name);
-        field.unwrap_or_else(|| panic!("no field {name} in the form")).1 = value.to_owned();
+        let (_, held) = field.unwrap_or_else(|| panic!("no field {name} in the form"));
+        value.clone_into(held);
         self
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use holdfast_core::{ConnectorId, OrgId, Role, Snapshot, ports::CredentialStore};
-use holdfast_store::{EmailTaken, Filter, NewUser};
+use holdfast_store::{EmailTaken, Filter, NewUser, User};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -28,6 +28,7 @@ use crate::{
 pub enum Ask {
     UserCreate { org: String, email: String, role: Role, operator: bool, password: Option<String> },
     UserSetPassword { email: String, org: Option<String>, password: Option<String> },
+    UserSetRole { email: String, org: Option<String>, role: Role },
     UserList { org: Option<String> },
     KeyCreate { org: String, name: String, scopes: Vec<String> },
     KeyList { org: Option<String> },
@@ -70,6 +71,7 @@ pub async fn run(app: &Arc<App>, ask: Ask) -> Result<Value, Refused> {
         Ask::UserSetPassword { email, org, password } => {
             user_set_password(app, &email, org.as_deref(), password.map(SecretString::from)).await
         }
+        Ask::UserSetRole { email, org, role } => user_set_role(app, &email, org.as_deref(), role).await,
         Ask::UserList { org } => {
             let mut all = Vec::new();
             for (name, org) in orgs(app, org.as_deref()).await? {
@@ -159,35 +161,44 @@ async fn user_create(
     }
 }
 
-/// A person who forgot it. Whoever runs the installation is who may do that.
+/// The one person of this address, in this org where there are several.
+async fn person(app: &App, email: &str, org: Option<&str>) -> Result<User, Refused> {
+    let rows = app.store.find_users_by_email(email).await?;
+    let mut asked: Vec<_> = rows.into_iter().filter(|user| org.is_none_or(|org| user.org_name == org)).collect();
+    match (asked.len(), org) {
+        (1, _) => Ok(asked.remove(0)),
+        (0, Some(org)) => Err(Refused::new(format!("nobody in {org:?} has the address {email}"))),
+        (0, None) => {
+            Err(Refused::new(format!("nobody has the address {email}; `holdfast user list` shows who is there")))
+        }
+        _ => {
+            let names: Vec<_> = asked.iter().map(|user| user.org_name.as_str()).collect();
+            let names = names.join(", ");
+            Err(Refused::new(format!("{email} is in several organisations; say which with --org: {names}")))
+        }
+    }
+}
+
+/// Somebody has forgotten theirs. Whoever runs the installation is who may do that.
 async fn user_set_password(
     app: &App,
     email: &str,
     org: Option<&str>,
     password: Option<SecretString>,
 ) -> Result<Value, Refused> {
-    let rows = app.store.find_users_by_email(email).await?;
-    let asked: Vec<_> = rows.iter().filter(|user| org.is_none_or(|org| user.org_name == org)).collect();
-    let user = match (asked.as_slice(), org) {
-        ([user], _) => *user,
-        ([], Some(org)) => return Err(Refused::new(format!("nobody in {org:?} has the address {email}"))),
-        ([], None) => {
-            return Err(Refused::new(format!(
-                "nobody has the address {email}; `holdfast user list` shows who is there"
-            )));
-        }
-        (several, _) => {
-            let names: Vec<_> = several.iter().map(|user| user.org_name.as_str()).collect();
-            let names = names.join(", ");
-            return Err(Refused::new(format!("{email} is in several organisations; say which with --org: {names}")));
-        }
-    };
+    let user = person(app, email, org).await?;
     let made = password.is_none().then(|| made_up(app));
     let password = password.or_else(|| made.clone()).expect("one of the two is there");
     let hash = hashed(password, &[&user.email, &user.org_name]).await?;
     app.store.set_password(&user.id, &hash, None).await?;
     throttle::forget(app, Subject::address(&user.email)).await?;
     Ok(json!({ "id": user.id, "password": made.as_ref().map(ExposeSecret::expose_secret) }))
+}
+
+async fn user_set_role(app: &App, email: &str, org: Option<&str>, role: Role) -> Result<Value, Refused> {
+    let user = person(app, email, org).await?;
+    app.store.set_role(&user.org, &user.id, role).await?;
+    Ok(json!({ "id": user.id, "role": role }))
 }
 
 /// A password that can be read out over the telephone: 96 random bits.

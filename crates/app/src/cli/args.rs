@@ -142,6 +142,18 @@ pub enum UserCommand {
         #[arg(long)]
         password_stdin: bool,
     },
+    /// Change what a person may do in an organisation
+    SetRole {
+        /// E-mail address of the person
+        #[arg(long, value_name = "ADDRESS")]
+        email: String,
+        /// Name of the organisation; needed where the person belongs to several
+        #[arg(long, value_name = "NAME")]
+        org: Option<String>,
+        /// What the person may do from now on
+        #[arg(long, value_enum)]
+        role: Role,
+    },
     /// List people; never their passwords
     List {
         /// Only of this organisation
@@ -263,6 +275,7 @@ mod tests {
             "holdfast user create --org Acme --email a@example.com --role owner --operator --password-stdin",
             "holdfast user set-password --email a@example.com",
             "holdfast user set-password --email a@example.com --org Acme --password-stdin",
+            "holdfast user set-role --email a@example.com --org Acme --role viewer",
             "holdfast user list --org Acme --json",
             "holdfast key create --org Acme --name ci --scope connectors:read tokens:read",
             "holdfast key create --org Acme --name ci --scope connectors:read --scope tokens:read",

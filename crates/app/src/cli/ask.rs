@@ -32,6 +32,11 @@ pub(super) async fn user(config: Config, command: UserCommand, output: Output) -
             })
             .await
         }
+        UserCommand::SetRole { email, org, role } => {
+            let ask = Ask::UserSetRole { email, org, role: role.into() };
+            one(config, ask, output, |value| format!("user {} is {} now", text(&value["id"]), text(&value["role"])))
+                .await
+        }
         UserCommand::List { org } => {
             let columns = ["id", "org", "email", "name", "role", "operator", "password", "created_at"];
             one(config, Ask::UserList { org }, output, |value| table(value, &columns)).await

@@ -151,7 +151,7 @@ fn done() -> Trouble {
     Trouble::Told {
         status: StatusCode::GONE,
         title: "Holdfast is set up already".to_owned(),
-        way_on: "Sign in, or ask an owner of your organisation to add you.".to_owned(),
+        way_on: "Sign in, or ask whoever runs this installation to add you.".to_owned(),
         person: None,
     }
 }

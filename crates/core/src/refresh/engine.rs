@@ -283,7 +283,8 @@ impl Engine {
             alerts.insert(provider, now);
             error!(
                 provider,
-                "the OAuth app of {provider} is refused: {words}; no connector has failed, correct oauth_apps.{provider}"
+                "the OAuth app of {provider} is refused: {words}; no connector has failed, correct the client secret where \
+                 it is set: oauth_apps.{provider}, or the web UI under Settings, OAuth apps"
             );
         }
     }

@@ -292,26 +292,25 @@ fn without(words: &str, secret: Option<&SecretString>) -> String {
 
 /// What can be told without the provider.
 fn complaints(form: &Save, client_id: &str, before: Option<&StoredApp>) -> Problems {
+    let unless = |good: bool, text: &str| if good { String::new() } else { text.to_owned() };
     let is_one_line = |text: &str| text.len() <= LONGEST && !text.chars().any(char::is_control);
-    let mut problems = Problems::default();
-    if client_id.is_empty() || !is_one_line(client_id) {
-        problems.client_id = "The client id is what the provider shows beside the secret.".to_owned();
-    }
-    for (typed, kept, problem) in [
-        (&form.client_secret, before.and_then(|before| before.secret.as_ref()), &mut problems.secret),
-        (&form.next_client_secret, before.and_then(|before| before.next_secret.as_ref()), &mut problems.next),
-    ] {
+    let of_secret = |typed: &SecretString, kept: Option<&AppSecret>| {
         let typed = typed.expose_secret().trim();
-        if !is_one_line(typed) {
-            "A secret is one line, as the provider shows it.".clone_into(problem);
-        } else if typed.is_empty() && kept.is_some_and(|kept| kept.secret.is_none()) {
-            "The stored one cannot be opened with this master key. Enter it again.".clone_into(problem);
+        let lost = typed.is_empty() && kept.is_some_and(|kept| kept.secret.is_none());
+        if lost {
+            return "The stored one cannot be opened with this master key. Enter it again.".to_owned();
         }
+        unless(is_one_line(typed), "A secret is one line, as the provider shows it.")
+    };
+    Problems {
+        client_id: unless(
+            !client_id.is_empty() && is_one_line(client_id),
+            "The client id is what the provider shows beside the secret.",
+        ),
+        secret: of_secret(&form.client_secret, before.and_then(|before| before.secret.as_ref())),
+        next: of_secret(&form.next_client_secret, before.and_then(|before| before.next_secret.as_ref())),
+        ends_on: unless(form.ends_on.trim().is_empty() || date(&form.ends_on).is_some(), "A date, such as 2027-01-31."),
     }
-    if !form.ends_on.trim().is_empty() && date(&form.ends_on).is_none() {
-        problems.ends_on = "A date, such as 2027-01-31.".to_owned();
-    }
-    problems
 }
 
 /// What was typed, or what there was.

@@ -156,7 +156,11 @@ impl Flight {
         match app.map_err(|error| over(ours(&error)))? {
             Some(app) => Ok(Terms { provider: Arc::clone(provider), facts, app }),
             None => Err(over(AuthError::AppRejected {
-                detail: format!("no OAuth app is set up for {0}; set oauth_apps.{0}.client_id", snapshot.provider),
+                detail: format!(
+                    "no OAuth app is set up for {0}; enter it in the web UI under Settings, OAuth apps, or set \
+                     oauth_apps.{0}.client_id",
+                    snapshot.provider
+                ),
                 retry_after: Duration::from_mins(1),
             })),
         }
