@@ -12,6 +12,7 @@ mod m20261129_120500_signal_changes;
 mod m20261129_130000_create_browser_sessions;
 mod m20261129_130100_oauth_apps;
 mod m20261129_130200_create_agents;
+mod m20261129_130300_create_mails;
 
 /// All steps, in order.
 pub struct Migrator;
@@ -28,6 +29,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261129_130000_create_browser_sessions::Migration),
             Box::new(m20261129_130100_oauth_apps::Migration),
             Box::new(m20261129_130200_create_agents::Migration),
+            Box::new(m20261129_130300_create_mails::Migration),
         ]
     }
 }

@@ -1,4 +1,5 @@
-//! Connect and Reconnect: a link, a page, the provider's consent, and back.
+//! Connect and Reconnect: a link, a page, the provider's consent, and back. A link of a mail (`reconnect.rs`) has a page
+//! of its own before the same consent.
 //!
 //! GET on a link only shows a page, since mail scanners follow links; a POST from that page starts the consent, bound
 //! to this browser by a cookie. `state` works once, for ten minutes. Nothing is written before the provider has said
@@ -6,6 +7,7 @@
 
 mod callback;
 mod page;
+mod reconnect;
 mod start;
 
 use std::{
@@ -19,9 +21,9 @@ use axum::{
     routing::get,
 };
 use chrono::{DateTime, TimeDelta, Utc};
-use holdfast_core::{ConnectorId, Health, Snapshot};
+use holdfast_core::{ConnectorId, Health, Snapshot, ports::StoreError};
 use holdfast_store::{NewSession, Purpose};
-use secrecy::ExposeSecret;
+use secrecy::{ExposeSecret, SecretString};
 use tower_http::set_header::SetResponseHeaderLayer;
 use url::Url;
 
@@ -52,6 +54,7 @@ pub fn router(app: Arc<App>) -> Router {
     };
     Router::new()
         .route("/connect/{link}", get(start::show).post(start::start))
+        .route("/reconnect/{token}", get(reconnect::show).post(reconnect::start))
         .route("/oauth/callback", get(callback::callback))
         .route("/connect/ended/{session}", get(callback::ended))
         .route("/connect/trouble/{word}", get(callback::trouble))
@@ -66,21 +69,30 @@ pub fn router(app: Arc<App>) -> Router {
 
 /// A new link for this connector.
 pub async fn make_link(app: &App, connector: &Snapshot, return_url: Option<String>) -> Result<Link, Problem> {
+    let (text, expires_at) = make_session(app, connector, return_url).await?;
+    Ok(Link { url: app.url(&format!("connect/{}", text.expose_secret())), expires_at })
+}
+
+/// A new session for this connector: the secret of its link, and when that ends.
+async fn make_session(
+    app: &App,
+    connector: &Snapshot,
+    return_url: Option<String>,
+) -> Result<(SecretString, DateTime<Utc>), StoreError> {
     let text = keys::secret_text("", app.seams.random.as_ref());
-    let text = text.expose_secret();
     let at = app.seams.clock.now();
     let expires_at = at + LINK_LIFE;
     let session = NewSession {
         org: connector.org.clone(),
         connector: connector.connector.clone(),
-        link_hash: keys::hash(text),
+        link_hash: keys::hash(text.expose_secret()),
         purpose: if connector.health == Health::Pending { Purpose::Connect } else { Purpose::Reconnect },
         return_url,
         at,
         expires_at,
     };
     app.store.create_session(&session).await?;
-    Ok(Link { url: app.url(&format!("connect/{text}")), expires_at })
+    Ok((text, expires_at))
 }
 
 /// Where an error sends a person: a connect link for callers that may make one, else the connector's page.

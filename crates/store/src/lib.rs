@@ -20,6 +20,7 @@ mod instance;
 mod keys;
 mod leases;
 mod listing;
+mod mails;
 mod migrate;
 mod milestones;
 mod oauth_apps;
@@ -48,6 +49,10 @@ pub use connectors::{Created, NewConnector};
 pub use grants::{Grant, Granted};
 pub use keys::ApiKey;
 pub use listing::{ConnectorView, Filter, Page};
+pub use mails::{
+    AppTrouble, ClaimedMail, Gather, Gathered, MailFailure, MailItem, MailKind, MailOutcome, MailStage, MailState,
+    MailTrouble, TellAppTrouble, Told,
+};
 pub use milestones::Milestones;
 pub use oauth_apps::{AppSecret, StoredApp};
 pub use outbox::OutboxRow;
@@ -58,7 +63,7 @@ pub use serving::ServingLock;
 pub use sessions::{NewSession, Purpose, Session, StartSession, Taken};
 pub use store::{Kind, Options, Store};
 pub use throttle::Throttle;
-pub use timeline::{Entry, TimelineItem, is_timeline_cursor};
+pub use timeline::{Entry, Recovery, TimelineItem, is_timeline_cursor};
 pub use tool_calls::KeyUse;
 pub use users::{EmailTaken, FirstUser, NewUser, User};
 

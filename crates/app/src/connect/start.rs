@@ -116,7 +116,7 @@ fn capitalised(text: &str) -> String {
 
 /// Where the form may lead. Browsers hold every redirect after a form to it, and a provider's sign-in may go over hosts
 /// that nobody knows beforehand (single sign-on, a helpdesk's own domain): any https one, and a sandbox's own origin.
-fn leads_to(provider: &dyn Provider) -> String {
+pub(super) fn leads_to(provider: &dyn Provider) -> String {
     let example = provider.account(provider.about().account_example).ok();
     let plain = example.map(|account| account.base_url).filter(|base| base.scheme() == "http");
     plain.map_or_else(|| "https:".to_owned(), |base| format!("https: {}", base.origin().ascii_serialization()))
@@ -143,23 +143,25 @@ pub(super) async fn start(
     if let Some(typed) = form.0.account.filter(|_| session.purpose == Purpose::Connect) {
         session.account = Some(named_account(&app, &session, &typed).await?);
     }
-    let asked = asked(&app, &session).await?;
+    begin(&app, &link, &session, jar).await
+}
+
+/// Starts the consent of this link's session for the browser of this jar: answers the way to the provider.
+pub(super) async fn begin(app: &App, link: &str, session: &Session, jar: CookieJar) -> Result<Response, Page> {
+    let asked = asked(app, session).await?;
     let Some(client) = app.apps.of(&asked.snapshot.provider).await.map_err(ours)? else {
         return Err(no_app(asked.provider.about().name));
     };
     let random = app.seams.random.as_ref();
     let (state, verifier) = (keys::secret_text("", random), keys::secret_text("", random));
-    let browser = match jar.get(cookie_name(&app)) {
-        Some(cookie) if cookie.value().len() >= 40 => cookie.value().to_owned(),
-        _ => keys::secret_text("", random).expose_secret().to_owned(),
-    };
+    let browser = browser(app, &jar);
     let at = app.seams.clock.now();
     let start = StartSession {
-        link_hash: keys::hash(&link),
+        link_hash: keys::hash(link),
         state_hash: keys::hash(state.expose_secret()),
         browser_hash: keys::hash(&browser),
         verifier: asked.facts.pkce.then(|| verifier.clone()),
-        account: session.account,
+        account: session.account.clone(),
         at,
         state_expires_at: at + STATE_LIFE,
     };
@@ -175,7 +177,7 @@ pub(super) async fn start(
     };
     let target = authorize_url(&asked.facts, &parts);
     let target = HeaderValue::try_from(target.as_str()).expect("a URL is a valid header");
-    let jar = jar.add(cookie(&app, browser));
+    let jar = jar.add(cookie(app, browser));
     Ok((StatusCode::SEE_OTHER, jar, [(header::LOCATION, target)]).into_response())
 }
 
@@ -196,7 +198,15 @@ pub(super) fn cookie_name(app: &App) -> &'static str {
     if app.config.public_url().scheme() == "https" { "__Host-holdfast_connect" } else { "holdfast_connect" }
 }
 
-fn cookie(app: &App, value: String) -> Cookie<'static> {
+/// What this browser is known by: its cookie, or a new one.
+pub(super) fn browser(app: &App, jar: &CookieJar) -> String {
+    match jar.get(cookie_name(app)) {
+        Some(cookie) if cookie.value().len() >= 40 => cookie.value().to_owned(),
+        _ => keys::secret_text("", app.seams.random.as_ref()).expose_secret().to_owned(),
+    }
+}
+
+pub(super) fn cookie(app: &App, value: String) -> Cookie<'static> {
     Cookie::build((cookie_name(app), value))
         .path("/")
         .http_only(true)
@@ -206,7 +216,7 @@ fn cookie(app: &App, value: String) -> Cookie<'static> {
         .build()
 }
 
-async fn open_session(app: &App, link: &str) -> Result<Session, Page> {
+pub(super) async fn open_session(app: &App, link: &str) -> Result<Session, Page> {
     let session = app.store.find_session_by_link(&keys::hash(link)).await.map_err(ours)?;
     let now = app.seams.clock.now();
     match session {
