@@ -12,6 +12,7 @@ mod m20261129_120500_signal_changes;
 mod m20261129_130000_create_browser_sessions;
 mod m20261129_130100_oauth_apps;
 mod m20261129_130200_create_agents;
+mod m20261129_130300_create_mails;
 mod m20261129_130700_serve_pages;
 
 /// All steps, in order.
@@ -29,6 +30,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261129_130000_create_browser_sessions::Migration),
             Box::new(m20261129_130100_oauth_apps::Migration),
             Box::new(m20261129_130200_create_agents::Migration),
+            Box::new(m20261129_130300_create_mails::Migration),
             Box::new(m20261129_130700_serve_pages::Migration),
         ]
     }

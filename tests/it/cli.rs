@@ -252,7 +252,10 @@ async fn doctor_says_what_is_wrong_and_what_to_do(db: Arc<Database>) {
 
     let well = place.run("doctor --json").await.done();
     let names: Vec<_> = findings(&well).into_iter().map(|(name, _)| name).collect();
-    assert_eq!(names, ["configuration", "database", "schema", "master key", "clock", "OAuth app", "public URL"]);
+    assert_eq!(
+        names,
+        ["configuration", "database", "schema", "master key", "clock", "mail server", "OAuth app", "public URL"]
+    );
     assert!(findings(&well).iter().all(|(_, ok)| *ok), "{well:?}");
     let words = place.run("doctor").await.done();
     assert!(words.out.lines().all(|line| line.starts_with("ok    ")), "{words:?}");

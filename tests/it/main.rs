@@ -10,6 +10,7 @@ mod contract;
 mod demo;
 mod health;
 mod import;
+mod mail;
 mod proxy;
 mod reconnect;
 mod storage;

@@ -3,6 +3,7 @@
 mod crash;
 mod expiry;
 mod lines;
+mod mail;
 mod pools;
 mod signals;
 

@@ -15,6 +15,7 @@
 //! - [`plain`]: HTTP/1.1 as bytes.
 //! - [`cut`]: a line between two programs that can be cut.
 //! - [`pooler`]: a connection pooler in transaction mode.
+//! - [`smtp`]: a mail server whose moods a test decides.
 
 pub mod browser;
 pub mod canary;
@@ -30,4 +31,5 @@ pub mod plain;
 pub mod pooler;
 pub mod process;
 pub mod service;
+pub mod smtp;
 pub mod wait;

@@ -9,7 +9,7 @@ use holdfast_app::{
     App, Config, Seams,
     admin::{self, Ask},
     config::{OAuthAppConfig, PrivateHost, ProviderConfig},
-    registry,
+    mail, registry,
     seams::{Guard, GuardedHttp, OsRandom},
     serve,
 };
@@ -183,7 +183,8 @@ impl Builder {
         zendesk.base_url_override = Some(self.elsewhere.unwrap_or_else(|| sandbox.zendesk_override()));
         let guard = Guard::new(&self.config.network.allow_private_hosts);
         let client = GuardedHttp::new(guard, Duration::from_secs(2)).expect("the client can be built");
-        let seams = Seams { clock: self.clock.clone() as _, random: Arc::new(OsRandom), http: Arc::new(client) };
+        let mail = mail::transport(&self.config).expect("the mail server's settings are right");
+        let seams = Seams { clock: self.clock.clone() as _, random: Arc::new(OsRandom), http: Arc::new(client), mail };
         let base = format!("http://{}:{}", self.host, self.config.listen.port());
         self.config.public_url_setting.get_or_insert_with(|| base.parse().expect("it is a URL"));
         let mut providers = registry::providers(&self.config).expect("the settings are right");
@@ -229,6 +230,7 @@ impl TestApp {
         config.refresh.loop_interval = Duration::from_hours(24 * 365);
         // Agents run when a test says so.
         config.agents.at_once = 0;
+        config.mail.loop_interval = Duration::from_hours(24 * 365);
         config.oauth_apps.insert("zendesk".to_owned(), oauth_app());
         config.providers.insert("zendesk".to_owned(), ProviderConfig::default());
         Builder {

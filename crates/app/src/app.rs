@@ -22,6 +22,7 @@ use crate::{
     connect::Links,
     demo::Demo,
     keys::Keys,
+    mail::Mail,
     metrics::Metrics,
     oauth_apps::Apps,
     registry,
@@ -67,6 +68,8 @@ pub struct App {
     pub aliases: Aliases,
     /// API clients of connectors that were called lately.
     pub clients: Clients,
+    /// What is remembered about mail.
+    pub mail: Mail,
     /// Numbers for Prometheus.
     pub metrics: Metrics,
     /// The service was asked to stop: nothing new is begun.
@@ -130,6 +133,7 @@ impl App {
             demo: OnceLock::new(),
             aliases: Aliases::default(),
             clients: Clients::default(),
+            mail: Mail::default(),
             metrics,
             draining: CancellationToken::new(),
             stop: CancellationToken::new(),

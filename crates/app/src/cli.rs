@@ -24,7 +24,8 @@ use crate::{
 
 /// Runs the command; what went wrong is one line on stderr.
 pub async fn run(args: Args) -> ExitCode {
-    match dispatch(args).await {
+    // The settings are large, and so is what holds them.
+    match Box::pin(dispatch(args)).await {
         Ok(code) => code,
         Err(error) => {
             eprintln!("holdfast: {error:#}");

@@ -18,8 +18,8 @@ use url::{Host, Url};
 pub use agents::AgentsConfig;
 pub use error::ConfigError;
 pub use sections::{
-    ConnectConfig, Database, LockBackend, LockConfig, LogConfig, LogFormat, NetworkConfig, OAuthAppConfig,
-    OperatorConfig, PrivateHost, ProviderConfig, ProxyConfig, RefreshConfig, ShutdownConfig,
+    ConnectConfig, Database, LockBackend, LockConfig, LogConfig, LogFormat, MailConfig, NetworkConfig, OAuthAppConfig,
+    OperatorConfig, PrivateHost, ProviderConfig, ProxyConfig, RefreshConfig, ShutdownConfig, SmtpConfig,
 };
 pub use source::Sources;
 
@@ -62,6 +62,11 @@ pub struct Config {
     pub connect: ConnectConfig,
     /// `[network]`
     pub network: NetworkConfig,
+    /// `[smtp]`
+    #[serde(default)]
+    pub smtp: SmtpConfig,
+    /// `[mail]`
+    pub mail: MailConfig,
     /// `[operator]`
     pub operator: OperatorConfig,
     /// `[log]`

@@ -2,13 +2,15 @@
 //!
 //! GET on a link only shows a page, since mail scanners follow links; a POST from that page starts the consent, bound
 //! to this browser by a cookie. `state` works once, for ten minutes. Nothing is written before the provider has said
-//! whose account came back. Somebody who is signed in needs no link: [`begin`].
+//! whose account came back. Somebody who is signed in needs no link: [`begin`]. A link
+//! of a mail (`reconnect.rs`) has a page of its own before the same consent.
 
 mod asked;
 mod callback;
 mod consent;
 mod ending;
 mod progress;
+mod reconnect;
 mod start;
 
 pub(crate) use ending::{Ending, Told};
@@ -59,6 +61,7 @@ pub fn router(app: Arc<App>) -> Router {
     };
     Router::new()
         .route("/connect/{link}", get(start::show).post(start::start))
+        .route("/reconnect/{token}", get(reconnect::show).post(reconnect::start))
         .route("/oauth/callback", get(callback::callback))
         .route("/connect/ended/{session}", get(callback::ended))
         .route("/connect/trouble/{word}", get(callback::trouble))

@@ -5,6 +5,7 @@
 //! - [`ui`]: the web UI.
 //! - [`agents`], [`tools`]: agents at work, and the one way to call a tool.
 //! - [`oauth_apps`]: the instance's OAuth apps, wherever they were set.
+//! - [`mail`]: who is told of what, and how it is sent.
 //! - [`admin`]: what the command line asks of a service, here or in another process.
 //! - [`config`]: settings, from the compiled defaults, a file, the environment and flags.
 //! - [`seams`]: time, randomness and HTTP as values; the real ones.
@@ -23,6 +24,7 @@ pub mod connect;
 pub mod demo;
 pub mod keys;
 pub mod logging;
+pub mod mail;
 mod mailbox;
 pub mod metrics;
 pub mod oauth_apps;

@@ -6,7 +6,7 @@
 use std::{sync::OnceLock, time::Duration};
 
 use holdfast_core::{ports::Meter, refresh::OutcomeKind};
-use metrics::{Unit, counter, describe_counter, describe_histogram, histogram};
+use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, histogram};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tracing::warn;
 
@@ -16,6 +16,12 @@ const FLIGHTS_JOINED: &str = "holdfast_flights_joined_total";
 const LEASE_WAIT_SECONDS: &str = "holdfast_lease_wait_seconds";
 /// Runs of agents that ended here.
 pub(crate) const AGENT_RUNS: &str = "holdfast_agent_runs_total";
+/// Counted where mail is sent.
+pub(crate) const MAILS: &str = "holdfast_mails_total";
+/// Set when the numbers are asked for.
+pub(crate) const MAILS_OPEN: &str = "holdfast_mails_open";
+/// Set when the numbers are asked for.
+pub(crate) const MAIL_TROUBLE_SECONDS: &str = "holdfast_mail_trouble_seconds";
 
 /// From a provider next door to one at the end of its time-out.
 const BUCKETS_SECS: [f64; 11] = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0];
@@ -64,6 +70,9 @@ fn describe() {
     describe_histogram!(EXCHANGE_SECONDS, Unit::Seconds, "Duration of an exchange, by provider and outcome");
     describe_counter!(FLIGHTS_JOINED, Unit::Count, "Callers that joined a refresh which was under way");
     describe_counter!(AGENT_RUNS, Unit::Count, "Runs of agents that ended, by outcome");
+    describe_counter!(MAILS, Unit::Count, "Mails by kind and by what became of them");
+    describe_gauge!(MAILS_OPEN, Unit::Count, "Mails that are made and neither sent nor given up");
+    describe_gauge!(MAIL_TROUBLE_SECONDS, Unit::Seconds, "For how long e-mail cannot be delivered; 0: it can");
     describe_histogram!(LEASE_WAIT_SECONDS, Unit::Seconds, "How long a refresh waited for its lease");
 }
 

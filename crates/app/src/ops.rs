@@ -14,7 +14,10 @@ use metrics::gauge;
 use serde_json::json;
 use tracing::{error, warn};
 
-use crate::app::App;
+use crate::{
+    app::App,
+    metrics::{MAIL_TROUBLE_SECONDS, MAILS_OPEN},
+};
 
 /// `/healthz`, `/readyz`, `/metrics`.
 pub fn router(app: Arc<App>) -> Router {
@@ -47,13 +50,20 @@ async fn ready(State(app): State<Arc<App>>) -> impl IntoResponse {
     (status, Json(json!({"ready": all, "checks": checks})))
 }
 
-#[expect(clippy::cast_precision_loss, reason = "nobody has 2^52 connectors")]
+#[expect(clippy::cast_precision_loss, reason = "nobody has 2^52 of anything here")]
 async fn numbers(State(app): State<Arc<App>>) -> impl IntoResponse {
     if let Ok(overdue) = app.store.overdue_count(app.seams.clock.now()).await {
         gauge!("holdfast_refreshes_due").set(overdue as f64);
     }
     if let Ok(open) = app.store.open_exchange_count().await {
         gauge!("holdfast_exchanges_open").set(open as f64);
+    }
+    if let Ok(open) = app.store.open_mail_count().await {
+        gauge!(MAILS_OPEN).set(open as f64);
+    }
+    if let Ok(trouble) = app.store.mail_trouble().await {
+        let lasted = trouble.map_or(0, |trouble| (app.seams.clock.now() - trouble.since).num_seconds().max(0));
+        gauge!(MAIL_TROUBLE_SECONDS).set(lasted as f64);
     }
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], app.metrics.render())
 }

@@ -14,7 +14,10 @@ pub use guard::Guard;
 pub use http::GuardedHttp;
 pub use random::OsRandom;
 
-use crate::config::Config;
+use crate::{
+    config::Config,
+    mail::{self, Transport},
+};
 
 /// A connection is made within this, or surely nothing was sent.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -28,6 +31,8 @@ pub struct Seams {
     pub random: Arc<dyn Random>,
     /// HTTP to providers, with the operator's exceptions from the guard: for provider endpoints and nothing else.
     pub http: Arc<dyn Http>,
+    /// Whatever takes mail; `None`: nothing does, and mails are kept as not sent.
+    pub mail: Option<Arc<dyn Transport>>,
 }
 
 impl Seams {
@@ -40,6 +45,7 @@ impl Seams {
             clock: Arc::new(SystemClock),
             random: Arc::new(OsRandom),
             http: Arc::new(GuardedHttp::new(guard, connect_timeout)?),
+            mail: mail::transport(config)?,
         })
     }
 }

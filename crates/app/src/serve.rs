@@ -21,7 +21,8 @@ use tower_http::{
 use tracing::{debug, error, info, warn};
 
 use crate::{
-    admin, agents, api, app::App, config::is_loopback, connect, metrics::UPKEEP_INTERVAL, ops, problem::Problem, ui,
+    admin, agents, api, app::App, config::is_loopback, connect, mail, metrics::UPKEEP_INTERVAL, ops, problem::Problem,
+    ui,
 };
 
 /// Everything that is served.
@@ -165,6 +166,7 @@ impl Beside {
         let mut tasks = vec![
             tokio::spawn(async move { store.run(stop).await }),
             tokio::spawn(schedule(Arc::clone(app))),
+            tokio::spawn(mail::run(Arc::clone(app))),
             tokio::spawn(upkeep(Arc::clone(app))),
             tokio::spawn(agents::work(Arc::clone(app))),
         ];

@@ -21,6 +21,7 @@ mod keys;
 mod leases;
 mod lines;
 mod listing;
+mod mails;
 mod migrate;
 mod milestones;
 mod oauth_apps;
@@ -50,6 +51,10 @@ pub use grants::{Grant, Granted};
 pub use keys::ApiKey;
 pub use lines::{ConnectorLine, LineCount, LineFilter, LineState};
 pub use listing::{ConnectorView, Filter, Page};
+pub use mails::{
+    AppTrouble, ClaimedMail, Gather, Gathered, MailFailure, MailItem, MailKind, MailOutcome, MailStage, MailState,
+    MailTrouble, TellAppTrouble, Told,
+};
 pub use milestones::Milestones;
 pub use oauth_apps::{AppSecret, StoredApp};
 pub use outbox::OutboxRow;
@@ -60,7 +65,7 @@ pub use serving::ServingLock;
 pub use sessions::{NewSession, Purpose, Session, StartSession, Taken};
 pub use store::{Kind, Options, Store};
 pub use throttle::Throttle;
-pub use timeline::{Entry, ExchangeDay, TimelineItem, is_timeline_cursor};
+pub use timeline::{Entry, ExchangeDay, Recovery, TimelineItem, is_timeline_cursor};
 pub use tool_calls::KeyUse;
 pub use users::{EmailTaken, FirstUser, NewUser, User};
 

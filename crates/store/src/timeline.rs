@@ -37,6 +37,17 @@ pub struct Entry {
     pub version: Option<Version>,
 }
 
+/// The last time a connector began to work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recovery {
+    /// When.
+    pub at: DateTime<Utc>,
+    /// By a person's consent; else the provider took the access again.
+    pub reconnected: bool,
+    /// Whose consent, as the provider calls them, where it says so.
+    pub by: Option<String>,
+}
+
 /// A line of a connector's timeline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TimelineItem {
@@ -91,6 +102,31 @@ impl Store {
         insert(self, self.db(), entry).await?;
         self.connector_changed(&entry.connector);
         Ok(())
+    }
+
+    /// The last time this connector began to work, or the one at this very moment.
+    pub async fn find_recovery(
+        &self,
+        org: &OrgId,
+        connector: &ConnectorId,
+        at: Option<DateTime<Utc>>,
+    ) -> Result<Option<Recovery>, StoreError> {
+        #[derive(FromQueryResult)]
+        struct Line {
+            at: DateTime<Utc>,
+            kind: String,
+            actor: Option<String>,
+        }
+        let mut values = values![org.as_str(), connector.as_str()];
+        let when = if at.is_some() { " AND \"at\" = $3" } else { "" };
+        values.extend(at.map(|at| sea_orm::Value::from(micros(at))));
+        let sql = format!(
+            "SELECT \"at\", kind, actor FROM timeline WHERE org_id = $1 AND connector_id = $2 \
+             AND kind IN ('health', 'connected', 'reconnected') AND outcome = 'connected'{when} \
+             ORDER BY \"at\" DESC, id DESC LIMIT 1"
+        );
+        let line: Option<Line> = sql::one(self.db(), "look who reconnected", sql, values).await?;
+        Ok(line.map(|line| Recovery { at: line.at, reconnected: line.kind != "health", by: line.actor }))
     }
 
     /// Exchanges and lines together, newest first. The cursor is stable while new ones come; one that was not made here

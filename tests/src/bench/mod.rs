@@ -3,6 +3,7 @@
 mod bare;
 mod load;
 mod machine;
+mod mail;
 mod process;
 mod proxy;
 mod report;
@@ -23,11 +24,11 @@ use report::Report;
 const USAGE: &str = "usage: bench [--json] [--only PART]...
 
   --json        print JSON instead of a table
-  --only PART   token, proxy, memory, start or storm; may be repeated
+  --only PART   token, proxy, memory, start, storm or mail; may be repeated
 
-HOLDFAST_TEST_POSTGRES: URL of a PostgreSQL server where databases may be created; storm needs it.";
+HOLDFAST_TEST_POSTGRES: URL of a PostgreSQL server where databases may be created; storm needs it. mail needs python3-aiosmtpd.";
 
-const PARTS: [&str; 5] = ["token", "proxy", "memory", "start", "storm"];
+const PARTS: [&str; 6] = ["token", "proxy", "memory", "start", "storm", "mail"];
 
 /// Reads the arguments and measures. A missed goal is a figure, not an error; not being able to measure is one.
 pub(crate) fn main() -> anyhow::Result<()> {
@@ -71,6 +72,9 @@ async fn measure(only: &[String]) -> anyhow::Result<Report> {
     }
     if wanted("storm") {
         storm::run(&mut report).await.context("callers at expiry")?;
+    }
+    if wanted("mail") {
+        mail::run(&mut report).await.context("failure to mail")?;
     }
     report.ended(machine::load_average());
     Ok(report)

@@ -63,6 +63,7 @@ impl Installation {
     pub(super) fn counting_statements(self) -> Self {
         self.with("HOLDFAST_REFRESH__LOOP_INTERVAL_SECS", "3600")
             .with("HOLDFAST_AGENTS__LOOP_INTERVAL_SECS", "3600")
+            .with("HOLDFAST_MAIL__LOOP_INTERVAL_SECS", "3600")
             .with("HOLDFAST_LOG__FORMAT", "json")
             .with("HOLDFAST_LOG__FILTER", format!("info,{STATEMENT}=trace"))
     }

@@ -11,6 +11,7 @@ use super::Output;
 use crate::{
     app,
     config::{Config, ConfigError},
+    mail::{Smtp, Transport as _},
     oauth_apps, registry,
     seams::Seams,
 };
@@ -74,6 +75,7 @@ async fn examine(config: Config) -> anyhow::Result<Vec<Finding>> {
             }
         }
     }
+    findings.push(examine_mail_server(&config).await);
     findings.extend(examine_providers(&config, &seams, &stored));
     findings.push(examine_public_url(&config, &seams).await);
     Ok(findings)
@@ -130,6 +132,28 @@ async fn examine_database(config: &Config, seams: &Seams) -> (Vec<Finding>, Opti
         });
     }
     (findings, readable.then_some(store))
+}
+
+/// Reaches it, secures the line and signs in, as the service does; sends nothing.
+async fn examine_mail_server(config: &Config) -> Finding {
+    let smtp = match Smtp::from_config(config) {
+        Ok(Some(smtp)) => smtp,
+        Ok(None) => {
+            let detail = "none is set (smtp.url and mail.from), so nobody is mailed when a connector fails";
+            return good("mail server", detail);
+        }
+        Err(error) => return bad("mail server", format!("{error:#}"), "correct that key"),
+    };
+    let found = Box::pin(smtp.ready()).await;
+    smtp.rest().await;
+    match found {
+        Ok(()) => good("mail server", format!("{} takes mail from us", smtp.shown())),
+        Err(failure) => bad(
+            "mail server",
+            failure.words,
+            "check smtp.url: host and port, smtps:// or ?tls=required, user and password; for a private CA smtp.ca_file",
+        ),
+    }
 }
 
 fn examine_providers(config: &Config, seams: &Seams, stored: &[StoredApp]) -> Vec<Finding> {

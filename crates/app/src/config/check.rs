@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use figment::Figment;
+use lettre::message::Mailbox;
 use secrecy::ExposeSecret;
 use tracing_subscriber::EnvFilter;
 
@@ -10,6 +11,7 @@ use super::{
     Config,
     error::{ConfigError, origin},
 };
+use crate::mail::server_url::ServerUrl;
 
 /// Each call may hold as much in memory.
 const MOST_BUFFER_KIB: u32 = 16 * 1024;
@@ -66,6 +68,7 @@ pub(super) fn check(config: &Config) -> Result<(), Problem> {
     ensure(config.proxy.buffer_kib <= MOST_BUFFER_KIB, &["proxy.buffer_kib"], || {
         format!("{} is not usable; allowed is 0 to {MOST_BUFFER_KIB}", config.proxy.buffer_kib)
     })?;
+    mail(config)?;
     for email in &config.operator.emails {
         ensure(
             email.split('@').count() == 2 && !email.starts_with('@') && !email.ends_with('@'),
@@ -179,6 +182,36 @@ fn agents(config: &Config) -> Result<(), Problem> {
     ] {
         ensure((1..=most).contains(&value), &[&format!("agents.{key}")], || {
             format!("{value} is not usable; allowed is 1 to {most}")
+        })?;
+    }
+    Ok(())
+}
+
+fn mail(config: &Config) -> Result<(), Problem> {
+    if let Some(url) = &config.smtp.url {
+        ServerUrl::parse(url).map_err(|problem| Problem::new(&["smtp.url"], problem))?;
+        ensure(config.mail.from.is_some(), &["mail.from", "smtp.url"], || {
+            "has to be set when smtp.url is, such as \"Holdfast <holdfast@example.com>\"".to_owned()
+        })?;
+    }
+    for (key, value) in [("mail.from", &config.mail.from), ("mail.reply_to", &config.mail.reply_to)] {
+        let Some(value) = value else { continue };
+        let usable = value.parse::<Mailbox>().is_ok_and(|mailbox| mailbox.email.domain().is_ascii());
+        ensure(usable, &[key], || format!("\"{value}\" is no address; allowed is NAME <ADDRESS> or an address alone"))?;
+    }
+    for (key, value) in [
+        ("mail.loop_interval_secs", config.mail.loop_interval),
+        ("mail.send_timeout_secs", config.mail.send_timeout),
+        ("mail.retry_base_secs", config.mail.retry_base),
+    ] {
+        ensure(!value.is_zero(), &[key], || "must be above 0".to_owned())?;
+    }
+    for (low, low_value, high, high_value) in [
+        ("mail.retry_base_secs", config.mail.retry_base, "mail.retry_cap_secs", config.mail.retry_cap),
+        ("mail.retry_cap_secs", config.mail.retry_cap, "mail.give_up_after_secs", config.mail.give_up_after),
+    ] {
+        ensure(low_value <= high_value, &[low, high], || {
+            format!("the first ({}) must not be above the second ({})", secs(low_value), secs(high_value))
         })?;
     }
     Ok(())

@@ -237,6 +237,54 @@ pub struct OperatorConfig {
     pub emails: Vec<String>,
 }
 
+/// `[smtp]`
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SmtpConfig {
+    /// `smtp://` or `smtps://`; a secret, since it may hold a password. `None`: nothing is mailed.
+    #[serde(default, deserialize_with = "optional::secret")]
+    pub url: Option<SecretString>,
+    /// Where `url` was read from.
+    #[serde(default)]
+    pub url_file: Option<PathBuf>,
+    /// Certificates that are trusted beside the system's, in PEM.
+    #[serde(default)]
+    pub ca_file: Option<PathBuf>,
+}
+
+/// `[mail]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MailConfig {
+    /// The sender: an address, or a name with an address.
+    #[serde(default, deserialize_with = "optional::text")]
+    pub from: Option<String>,
+    /// Where answers go.
+    #[serde(default, deserialize_with = "optional::text")]
+    pub reply_to: Option<String>,
+    /// How long a first failure waits for company.
+    #[serde(rename = "gather_secs", deserialize_with = "parsed::secs")]
+    pub gather: Duration,
+    /// Within this after a mail to an org, more of it is kept for one digest.
+    #[serde(rename = "digest_window_secs", deserialize_with = "parsed::secs")]
+    pub digest_window: Duration,
+    /// How often the worker looks for what is due.
+    #[serde(rename = "loop_interval_secs", deserialize_with = "parsed::secs")]
+    pub loop_interval: Duration,
+    /// How long one message may take, from the connection to the server's acceptance.
+    #[serde(rename = "send_timeout_secs", deserialize_with = "parsed::secs")]
+    pub send_timeout: Duration,
+    /// First step of the back-off.
+    #[serde(rename = "retry_base_secs", deserialize_with = "parsed::secs")]
+    pub retry_base: Duration,
+    /// Its longest step.
+    #[serde(rename = "retry_cap_secs", deserialize_with = "parsed::secs")]
+    pub retry_cap: Duration,
+    /// A message that its recipient's server has put off for so long is given up.
+    #[serde(rename = "give_up_after_secs", deserialize_with = "parsed::secs")]
+    pub give_up_after: Duration,
+}
+
 /// `[log]`
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -60,6 +60,8 @@ fn every_key_stands_in_the_compiled_file() {
         ("[oauth_apps.zendesk]", keys::<OAuthAppConfig>()),
         ("[providers.zendesk]", keys::<ProviderConfig>()),
         ("[network]", keys::<NetworkConfig>()),
+        ("[smtp]", keys::<SmtpConfig>()),
+        ("[mail]", keys::<MailConfig>()),
         ("[operator]", keys::<OperatorConfig>()),
         ("[log]", keys::<LogConfig>()),
         ("[shutdown]", keys::<ShutdownConfig>()),
@@ -80,8 +82,10 @@ fn every_key_stands_in_the_compiled_file() {
 #[test]
 fn the_examples_of_the_compiled_file_are_accepted() {
     let dir = tempfile::tempdir().unwrap();
-    let secret = dir.path().join("secret");
+    let (secret, server) = (dir.path().join("secret"), dir.path().join("server"));
     fs::write(&secret, "postgres://from/file\n").unwrap();
+    fs::write(&server, "smtps://from:file@mail.example.com\n").unwrap();
+    let mut section = String::new();
     let is_key = |line: &str| {
         line.split_once(" = ").is_some_and(|(key, _)| key.chars().all(|c| c.is_ascii_lowercase() || c == '_'))
     };
@@ -96,15 +100,20 @@ fn the_examples_of_the_compiled_file_are_accepted() {
             let key = line.split(' ').next().unwrap_or_default();
             !DEFAULTS.contains(&format!("{key}_file = ")) || key.is_empty() || key == "#"
         })
-        .map(|line| match line.split_once("_file = ") {
-            Some((key, _)) => format!("{key}_file = {:?}", secret.display().to_string()),
-            None => line,
+        .map(|line| {
+            if line.starts_with('[') {
+                section.clone_from(&line);
+            }
+            let Some((key, _)) = line.split_once("_file = ") else { return line };
+            let file = if section == "[smtp]" { &server } else { &secret };
+            format!("{key}_file = {:?}", file.display().to_string())
         })
         .collect();
 
     let config = from_file(&uncommented.join("\n")).unwrap();
 
     assert_eq!(config.database.url.expose_secret(), "postgres://from/file");
+    assert_eq!(config.smtp.url.unwrap().expose_secret(), "smtps://from:file@mail.example.com");
     assert_eq!(config.oauth_apps["zendesk"].client_id, "holdfast");
     assert_eq!(config.providers["zendesk"].access_token_life, Some(Duration::from_hours(1)));
 }
@@ -208,6 +217,14 @@ fn bad_values_are_named_with_what_is_allowed() {
         ("[providers.zendesk]\nbase = 1", "providers.zendesk.base", "base_url_override"),
         ("[providers.zendesk]\naccess_token_life_secs = 0", "providers.zendesk.access_token_life_secs", "above 0"),
         ("[network]\nallow_private_hosts = ['10.0.0.1']", "network.allow_private_hosts", "HOST:PORT"),
+        ("[smtp]\nurl = 'mail.example.com'", "smtp.url", "allowed is smtps://"),
+        ("[smtp]\nurl = 'smtp://u:hunter2@mail.example.com'", "smtp.url", "in the clear"),
+        ("[smtp]\nurl = 'smtps://mail.example.com'", "mail.from, smtp.url", "has to be set"),
+        ("[mail]\nfrom = 'nobody'", "mail.from", "no address"),
+        ("[mail]\nreply_to = 'A <b> <c@d>'", "mail.reply_to", "no address"),
+        ("[mail]\nsend_timeout_secs = 0", "mail.send_timeout_secs", "above 0"),
+        ("[mail]\nretry_cap_secs = 1", "mail.retry_base_secs, mail.retry_cap_secs", "not be above"),
+        ("[mail]\ngive_up_after_secs = 1", "mail.retry_cap_secs, mail.give_up_after_secs", "not be above"),
         ("[operator]\nemails = ['somebody']", "operator.emails", "e-mail"),
         ("[log]\nformat = 'xml'", "log.format", "\"pretty\" or \"json\""),
         ("[log]\nfilter = 'a=b=c'", "log.filter", "allowed is a level"),

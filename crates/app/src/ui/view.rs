@@ -19,7 +19,7 @@ use super::{
     person::Person,
     trouble::{Trouble, TroublePage, sign_in_address},
 };
-use crate::{app::App, demo::Bar, problem::Code};
+use crate::{app::App, demo::Bar, mail, problem::Code};
 
 #[derive(Embed)]
 #[folder = "../../templates"]
@@ -36,6 +36,7 @@ impl Views {
     /// Parses them.
     pub fn load() -> anyhow::Result<Self> {
         let mut tera = Tera::default();
+        mail::register_filters(&mut tera);
         let mut all = Vec::new();
         for name in Templates::iter() {
             let file = Templates::get(&name).context("a template that was listed is there")?;

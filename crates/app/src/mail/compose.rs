@@ -1,0 +1,414 @@
+//! From a claimed message to what is sent: who gets it now, what of it still stands, and the words for it.
+
+use std::collections::BTreeSet;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use holdfast_core::{Health, OrgId, Role, Snapshot, credential::Reason};
+use holdfast_store::{ClaimedMail, ConnectorView, MailItem, MailKind, Recovery};
+use secrecy::ExposeSecret;
+
+use super::{
+    Outgoing,
+    link::{self, LINK_LIFE, ReconnectLink},
+    templates::{
+        AppRefused, BackAgain, Button, ConnectorNeedsYou, Failed, Frame, NobodyTold, Recovered, Rendered,
+        SeveralConnectorsNeedYou, render,
+    },
+    text::line,
+};
+use crate::app::App;
+
+/// Of a name or an account.
+const NAME: usize = 80;
+/// Of a provider's own words.
+const WORDS: usize = 200;
+/// Connectors in one message; what is more is counted.
+const LISTED: usize = 25;
+/// Agents of one connector.
+const AGENTS: usize = 12;
+/// Names in a subject.
+const NAMED: usize = 3;
+
+/// What is to be done with a claimed message.
+pub(super) enum Composed {
+    /// Send it.
+    Send(Box<Outgoing>),
+    /// There is nothing to tell any more, or nobody to tell it to.
+    Drop(&'static str),
+}
+
+/// Who gets it, as they are now.
+struct Reader {
+    /// The user's id; empty for an address of the configuration.
+    id: String,
+    address: String,
+    role: &'static str,
+}
+
+/// Puts it together. What does not stand any more is left out, and noted so.
+pub(super) async fn compose(app: &App, mail: &ClaimedMail) -> anyhow::Result<Composed> {
+    let reader = match reader(app, mail).await? {
+        Ok(reader) => reader,
+        Err(gone) => return Ok(Composed::Drop(gone)),
+    };
+    let rendered = match mail.kind {
+        MailKind::NeedsYou => needs_you(app, mail, &reader).await?,
+        MailKind::BackAgain => back_again(app, mail, &reader).await?,
+        MailKind::AppRefused => app_refused(app, mail, &reader).await?,
+        MailKind::NobodyTold => nobody_told(app, mail, &reader).await?,
+    };
+    let Some(Rendered { subject, text, html }) = rendered else {
+        return Ok(Composed::Drop("it was over before it was sent"));
+    };
+    let mut headers = vec![
+        ("Auto-Submitted".to_owned(), "auto-generated".to_owned()),
+        ("X-Auto-Response-Suppress".to_owned(), "All".to_owned()),
+    ];
+    if let Some(last) = mail.answers.last() {
+        headers.push(("In-Reply-To".to_owned(), last.clone()));
+        headers.push(("References".to_owned(), mail.answers.join(" ")));
+    }
+    Ok(Composed::Send(Box::new(Outgoing {
+        to: reader.address,
+        from: super::sender(&app.config),
+        reply_to: app.config.mail.reply_to.clone(),
+        subject,
+        text,
+        html,
+        headers,
+        message_id: mail.message_id.clone(),
+        date: app.seams.clock.now(),
+    })))
+}
+
+/// EM-05: whoever has left or lost the role since gets nothing.
+async fn reader(app: &App, mail: &ClaimedMail) -> anyhow::Result<Result<Reader, &'static str>> {
+    let Some(id) = &mail.user else {
+        let listed = app.config.operator.emails.iter().any(|address| address.trim().to_lowercase() == mail.recipient);
+        let address = mail.recipient.clone();
+        return Ok(if listed {
+            Ok(Reader { id: String::new(), address, role: "an operator" })
+        } else {
+            Err("the address is not among the operators' any more")
+        });
+    };
+    let Some(user) = app.store.find_user(id).await? else { return Ok(Err("the person has left")) };
+    let role = match &mail.org {
+        None if user.operator => "an operator",
+        None => return Ok(Err("the person is no operator any more")),
+        Some(org) if user.org != *org => return Ok(Err("the person has left")),
+        Some(_) if user.role == Role::Owner => "an owner",
+        Some(_) if user.role == Role::Admin => "an admin",
+        Some(_) => return Ok(Err("the person is no admin any more")),
+    };
+    Ok(Ok(Reader { id: user.id, address: user.email, role }))
+}
+
+/// The items that still stand; the others are left out from now on.
+async fn standing<'a>(
+    app: &App,
+    mail: &'a ClaimedMail,
+    stands: impl Fn(Health, bool) -> Result<(), &'static str>,
+) -> anyhow::Result<Vec<&'a MailItem>> {
+    let mut standing = Vec::new();
+    for item in &mail.items {
+        let verdict = match item.now {
+            Some((health, epoch)) => stands(health, epoch == item.epoch),
+            None => Err("the connector was removed"),
+        };
+        match verdict {
+            Ok(()) => standing.push(item),
+            Err(reason) => app.store.drop_mail_item(mail, item, reason).await?,
+        }
+    }
+    Ok(standing)
+}
+
+/// Whether a failure is still the connector's state.
+fn still_failed(now: Health, same_epoch: bool) -> Result<(), &'static str> {
+    match now {
+        Health::AuthFailed if same_epoch => Ok(()),
+        Health::AuthFailed => Err("it has failed anew since"),
+        Health::Disconnected => Err("it was disconnected before this was sent"),
+        Health::Connected | Health::Pending => Err("it worked again before this was sent"),
+    }
+}
+
+/// Whether a recovered connector still works, whatever has happened to it in between.
+fn still_works(now: Health, _same_epoch: bool) -> Result<(), &'static str> {
+    match now {
+        Health::Connected => Ok(()),
+        Health::AuthFailed | Health::Disconnected | Health::Pending => Err("it had stopped again before this was sent"),
+    }
+}
+
+/// The first ones with their connectors; one that was removed a moment ago is no longer among them.
+async fn listed_views<'a>(
+    app: &App,
+    items: impl Iterator<Item = &'a MailItem>,
+) -> anyhow::Result<Vec<(&'a MailItem, ConnectorView)>> {
+    let mut views = Vec::new();
+    for item in items.take(LISTED) {
+        let found = app.store.find_connector(&item.org, item.connector.as_str()).await?;
+        // The id of a deleted one may be another one's alias.
+        views.extend(found.filter(|view| view.snapshot.connector == item.connector).map(|view| (item, view)));
+    }
+    Ok(views)
+}
+
+async fn needs_you(app: &App, mail: &ClaimedMail, reader: &Reader) -> anyhow::Result<Option<Rendered>> {
+    let mut items = standing(app, mail, still_failed).await?;
+    let agents = app.store.stopped_agents(mail).await?;
+    let stopped = |item: &MailItem| agents.get(&item.connector).map_or(&[][..], Vec::as_slice);
+    // The worst first: what has stopped the most, then for the longest.
+    items.sort_by_key(|item| (std::cmp::Reverse(stopped(item).len()), item.since));
+    let views = listed_views(app, items.iter().copied()).await?;
+    let Some(org) = mail.org.as_ref().filter(|_| !views.is_empty()) else { return Ok(None) };
+    let ends_at = app.seams.clock.now() + LINK_LIFE;
+    let secret = app.store.instance_secret(link::SECRET).await?;
+    let mut connectors: Vec<Failed> = Vec::new();
+    for (item, view) in &views {
+        let link = ReconnectLink::new(&view.snapshot, item.epoch, &reader.id, ends_at).sign(&secret);
+        let url = app.url(&format!("reconnect/{}", link.expose_secret()));
+        connectors.push(Failed::of(app, view, item.since, stopped(item), url));
+    }
+    let link_until = day(ends_at);
+    if items.len() == 1 {
+        let c = connectors.remove(0);
+        let button = Button { url: c.reconnect.clone(), label: format!("Reconnect {}", c.name) };
+        let frame = frame(app, Some(org), reader, Some(button)).await?;
+        return Ok(Some(render(&app.views, &ConnectorNeedsYou { frame, c, link_until })?));
+    }
+    let count = items.len();
+    let names = names(connectors.iter().map(|c| c.name.as_str()), count);
+    let button = Button { url: app.url(""), label: "See all of them".to_owned() };
+    let frame = frame(app, Some(org), reader, Some(button)).await?;
+    let more = count - connectors.len();
+    let context = SeveralConnectorsNeedYou { frame, connectors, count, more, names, link_until };
+    Ok(Some(render(&app.views, &context)?))
+}
+
+async fn back_again(app: &App, mail: &ClaimedMail, reader: &Reader) -> anyhow::Result<Option<Rendered>> {
+    let items = standing(app, mail, still_works).await?;
+    let agents = app.store.running_agents(mail).await?;
+    let views = listed_views(app, items.iter().copied()).await?;
+    let Some(org) = mail.org.as_ref().filter(|_| !views.is_empty()) else { return Ok(None) };
+    let count = items.len();
+    let mut connectors = Vec::new();
+    for (item, view) in &views {
+        let running = agents.get(&item.connector).map_or(&[][..], Vec::as_slice);
+        let recovery = app.store.find_recovery(&item.org, &item.connector, Some(item.at)).await?;
+        connectors.push(Recovered::of(app, view, item, recovery.as_ref(), running));
+    }
+    let names = names(connectors.iter().map(|c| c.name.as_str()), count);
+    let url = if count == 1 { connectors[0].page.clone() } else { app.url("") };
+    let frame = frame(app, Some(org), reader, Some(Button { url, label: "Open Holdfast".to_owned() })).await?;
+    let more = count - connectors.len();
+    Ok(Some(render(&app.views, &BackAgain { frame, connectors, more, names })?))
+}
+
+async fn app_refused(app: &App, mail: &ClaimedMail, reader: &Reader) -> anyhow::Result<Option<Rendered>> {
+    let id = mail.about["trouble"].as_str().unwrap_or_default();
+    let Some(trouble) = app.store.find_app_trouble(id, mail.org.as_ref()).await? else { return Ok(None) };
+    let operator = mail.org.is_none();
+    let mut waiting = counted(trouble.connectors, "connector");
+    if operator && trouble.orgs > 1 {
+        waiting = format!("{waiting} of {}", counted(trouble.orgs, "organisation"));
+    }
+    let button = Button { url: app.url(""), label: "Open Holdfast".to_owned() };
+    let frame = frame(app, mail.org.as_ref(), reader, (!operator).then_some(button)).await?;
+    let context = AppRefused {
+        frame,
+        operator,
+        provider: provider_name(app, &trouble.provider),
+        provider_id: line(&trouble.provider, NAME),
+        since: moment(trouble.since),
+        waiting,
+        verb: if trouble.connectors == 1 { "waits" } else { "wait" },
+        words: trouble.detail.map(|words| line(&words, WORDS)).filter(|words| !words.is_empty()),
+    };
+    Ok(Some(render(&app.views, &context)?))
+}
+
+async fn nobody_told(app: &App, mail: &ClaimedMail, reader: &Reader) -> anyhow::Result<Option<Rendered>> {
+    let items = standing(app, mail, still_failed).await?;
+    let views = listed_views(app, items.iter().copied()).await?;
+    let Some((first, _)) = views.first() else { return Ok(None) };
+    let count = items.len();
+    let org_name = app.store.org_name(&first.org).await?.unwrap_or_default();
+    let called: Vec<String> = views.iter().map(|(_, view)| connector_name(app, view)).collect();
+    let context = NobodyTold {
+        frame: frame(app, None, reader, None).await?,
+        org_name: line(&org_name, NAME),
+        waiting: counted(count as u64, "connector"),
+        verb: if count == 1 { "needs" } else { "need" },
+        names: names(called.iter().map(String::as_str), count),
+        since: moment(first.since),
+    };
+    Ok(Some(render(&app.views, &context)?))
+}
+
+impl Failed {
+    fn of(app: &App, view: &ConnectorView, since: DateTime<Utc>, agents: &[String], reconnect: String) -> Self {
+        let (snapshot, provider) = (&view.snapshot, provider_name(app, &view.snapshot.provider));
+        let why = match snapshot.health_reason {
+            Some(reason) => reason.sentence(&provider),
+            None => format!("{provider} does not accept the access any more."),
+        };
+        let headline = match snapshot.health_reason {
+            Some(Reason::NotRefreshable) => format!("the access to {provider} is over"),
+            _ => format!("{provider} refused the access"),
+        };
+        let words = snapshot.health_detail.as_deref().map(|words| line(words, WORDS));
+        let (agents, more_agents) = listed(agents);
+        Self {
+            name: connector_name(app, view),
+            account: account_name(app, view),
+            since: moment(since),
+            headline,
+            why: line(&why, 2 * WORDS),
+            words: words.filter(|words| !words.is_empty()),
+            agents,
+            more_agents,
+            reconnect,
+            page: page(app, snapshot),
+            provider,
+        }
+    }
+}
+
+impl Recovered {
+    fn of(app: &App, view: &ConnectorView, item: &MailItem, recovery: Option<&Recovery>, agents: &[String]) -> Self {
+        let (agents, more_agents) = listed(agents);
+        Self {
+            name: connector_name(app, view),
+            provider: provider_name(app, &view.snapshot.provider),
+            account: account_name(app, view),
+            at: moment(item.at),
+            lasted: lasted(item.at - item.since),
+            reconnected: recovery.is_some_and(|recovery| recovery.reconnected),
+            by: recovery
+                .and_then(|recovery| recovery.by.as_deref())
+                .map(|by| line(by, NAME))
+                .filter(|by| !by.is_empty()),
+            agents,
+            more_agents,
+            page: page(app, &view.snapshot),
+        }
+    }
+}
+
+async fn frame(app: &App, org: Option<&OrgId>, reader: &Reader, button: Option<Button>) -> anyhow::Result<Frame> {
+    let url = app.config.public_url();
+    let org = match org {
+        Some(org) => app.store.org_name(org).await?.map(|name| line(&name, NAME)),
+        None => None,
+    };
+    Ok(Frame {
+        base: url.as_str().trim_end_matches('/').to_owned(),
+        host: url.authority().to_owned(),
+        role: reader.role,
+        org,
+        button,
+    })
+}
+
+fn page(app: &App, connector: &Snapshot) -> String {
+    app.url(&format!("connectors/{}", connector.connector))
+}
+
+fn provider_name(app: &App, id: &str) -> String {
+    app.providers().find(id).map_or_else(|| line(id, NAME), |provider| provider.about().name.to_owned())
+}
+
+/// What people call it, or else its account.
+fn connector_name(app: &App, view: &ConnectorView) -> String {
+    let name = line(&view.snapshot.name, NAME);
+    if name.is_empty() { account_name(app, view) } else { name }
+}
+
+/// The account's address, and what the provider calls it.
+fn account_name(app: &App, view: &ConnectorView) -> String {
+    let snapshot = &view.snapshot;
+    let known = app.providers().find(&snapshot.provider).and_then(|provider| provider.account(&snapshot.account).ok());
+    let address = known.map_or_else(|| line(&snapshot.account, NAME), |account| line(&account.display, NAME));
+    let called = view.identity.as_ref().and_then(|identity| identity["account"].as_str());
+    match called.map(|called| line(called, NAME)) {
+        Some(called) if !called.is_empty() && called != address => format!("{address} ({called})"),
+        _ => address,
+    }
+}
+
+fn listed(agents: &[String]) -> (Vec<String>, usize) {
+    let shown: Vec<String> = agents.iter().take(AGENTS).map(|agent| line(agent, NAME)).collect();
+    let more = agents.len() - shown.len();
+    (shown, more)
+}
+
+/// A few names, and how many more there are.
+fn names<'a>(all: impl Iterator<Item = &'a str>, count: usize) -> String {
+    let mut seen = BTreeSet::new();
+    let shown: Vec<&str> = all.filter(|name| seen.insert(*name)).take(NAMED).collect();
+    match (shown.as_slice(), count.saturating_sub(shown.len())) {
+        ([one], 0) => (*one).to_owned(),
+        ([first @ .., last], 0) => format!("{} and {last}", first.join(", ")),
+        (shown, more) => format!("{} and {more} more", shown.join(", ")),
+    }
+}
+
+fn counted(count: u64, thing: &str) -> String {
+    if count == 1 { format!("1 {thing}") } else { format!("{count} {thing}s") }
+}
+
+/// In full, with its zone: a mail is read anywhere.
+pub(crate) fn moment(at: DateTime<Utc>) -> String {
+    at.format("%-d %B %Y, %H:%M UTC").to_string()
+}
+
+pub(crate) fn day(at: DateTime<Utc>) -> String {
+    at.format("%-d %B %Y").to_string()
+}
+
+/// How long, in its largest unit.
+fn lasted(time: TimeDelta) -> String {
+    for (unit, secs) in [("day", 86_400), ("hour", 3600), ("minute", 60)] {
+        let count = time.num_seconds() / secs;
+        if count > 0 {
+            return counted(count.unsigned_abs(), unit);
+        }
+    }
+    "less than a minute".to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_said_as_people_say_them() {
+        for (secs, words) in [
+            (0, "less than a minute"),
+            (59, "less than a minute"),
+            (60, "1 minute"),
+            (7199, "1 hour"),
+            (7200, "2 hours"),
+            (200_000, "2 days"),
+            (-5, "less than a minute"),
+        ] {
+            assert_eq!(lasted(TimeDelta::seconds(secs)), words);
+        }
+        assert_eq!(moment("2026-11-09T08:05:59Z".parse().unwrap()), "9 November 2026, 08:05 UTC");
+    }
+
+    #[test]
+    fn a_line_of_names_stays_short() {
+        for (all, count, words) in [
+            (&["Acme"][..], 1, "Acme"),
+            (&["Acme", "Globex"][..], 2, "Acme and Globex"),
+            (&["Acme", "Globex", "Initech"][..], 3, "Acme, Globex and Initech"),
+            (&["Acme", "Globex", "Initech", "Hooli"][..], 40, "Acme, Globex, Initech and 37 more"),
+        ] {
+            assert_eq!(names(all.iter().copied(), count), words);
+        }
+    }
+}

@@ -1,0 +1,381 @@
+//! The templates in `templates/mail`, and what goes into each. A mail is subject, text and HTML from one context; a
+//! context always carries all its fields. Its texts are one line each already (`text::line`).
+
+use serde::Serialize;
+use serde_json::{Value, json};
+use tera::{Kwargs, State, Tera};
+
+use super::text::{self, Literal};
+use crate::ui::view::Views;
+
+/// `literal` in HTML and `plain` in text: for everything that others wrote.
+pub(crate) fn register_filters(tera: &mut Tera) {
+    tera.register_filter("literal", Literal);
+    tera.register_filter("plain", |text: &str, _: Kwargs, _: &State| text::unlinked(text));
+}
+
+/// A message's words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Rendered {
+    pub(super) subject: String,
+    pub(super) text: String,
+    pub(super) html: String,
+}
+
+/// A context with the folder of its templates.
+pub(super) trait Template: Serialize {
+    const NAME: &'static str;
+    /// One with everything in it.
+    #[cfg(test)]
+    fn sample() -> Self;
+}
+
+/// Around every mail.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Frame {
+    /// The public address, without a slash at its end.
+    pub(super) base: String,
+    /// Its host.
+    pub(super) host: String,
+    /// "an owner", "an admin", "an operator".
+    pub(super) role: &'static str,
+    /// Of which organisation; `None`: of the instance.
+    pub(super) org: Option<String>,
+    /// The one button.
+    pub(super) button: Option<Button>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Button {
+    pub(super) url: String,
+    pub(super) label: String,
+}
+
+/// A connector that has failed.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Failed {
+    pub(super) name: String,
+    pub(super) provider: String,
+    pub(super) account: String,
+    pub(super) since: String,
+    /// What happened, in a few words.
+    pub(super) headline: String,
+    /// The same with its usual cause, as sentences.
+    pub(super) why: String,
+    /// The provider's own words.
+    pub(super) words: Option<String>,
+    /// By name.
+    pub(super) agents: Vec<String>,
+    /// Beside those.
+    pub(super) more_agents: usize,
+    /// The signed link.
+    pub(super) reconnect: String,
+    /// The connector's page.
+    pub(super) page: String,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct ConnectorNeedsYou {
+    #[serde(flatten)]
+    pub(super) frame: Frame,
+    pub(super) c: Failed,
+    pub(super) link_until: String,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct SeveralConnectorsNeedYou {
+    #[serde(flatten)]
+    pub(super) frame: Frame,
+    /// The worst first.
+    pub(super) connectors: Vec<Failed>,
+    /// With those that are not in the list.
+    pub(super) count: usize,
+    pub(super) more: usize,
+    /// A few of them, for a line.
+    pub(super) names: String,
+    pub(super) link_until: String,
+}
+
+/// A connector that works again.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Recovered {
+    pub(super) name: String,
+    pub(super) provider: String,
+    pub(super) account: String,
+    pub(super) at: String,
+    /// How long it did not.
+    pub(super) lasted: String,
+    /// By a person's consent.
+    pub(super) reconnected: bool,
+    /// Whose, where that is known.
+    pub(super) by: Option<String>,
+    pub(super) agents: Vec<String>,
+    pub(super) more_agents: usize,
+    pub(super) page: String,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct BackAgain {
+    #[serde(flatten)]
+    pub(super) frame: Frame,
+    pub(super) connectors: Vec<Recovered>,
+    pub(super) more: usize,
+    pub(super) names: String,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct AppRefused {
+    #[serde(flatten)]
+    pub(super) frame: Frame,
+    /// Whether it is for those who can mend it.
+    pub(super) operator: bool,
+    pub(super) provider: String,
+    pub(super) provider_id: String,
+    pub(super) since: String,
+    /// How many connectors, as words.
+    pub(super) waiting: String,
+    /// "waits" or "wait".
+    pub(super) verb: &'static str,
+    pub(super) words: Option<String>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct NobodyTold {
+    #[serde(flatten)]
+    pub(super) frame: Frame,
+    pub(super) org_name: String,
+    /// How many connectors, as words.
+    pub(super) waiting: String,
+    /// "needs" or "need".
+    pub(super) verb: &'static str,
+    pub(super) names: String,
+    pub(super) since: String,
+}
+
+/// Subject, text and HTML.
+pub(super) fn render<T: Template>(views: &Views, context: &T) -> anyhow::Result<Rendered> {
+    let mut context = serde_json::to_value(context)?;
+    let part = |name: &str, context: &Value| views.render(&format!("mail/{}/{name}", T::NAME), context);
+    let subject = text::line(&part("subject.txt", &context)?, 200);
+    context["subject"] = json!(subject);
+    let (text, html) = (part("body.txt", &context)?, part("body.html", &context)?);
+    Ok(Rendered { subject, text: close_up(&text), html: html.trim_start().to_owned() })
+}
+
+/// What loops and conditions leave behind: no more than one empty line in a row, none at the ends.
+fn close_up(text: &str) -> String {
+    let mut closed = String::with_capacity(text.len());
+    for line in text.trim().lines() {
+        let line = if line == "-- " { line } else { line.trim_end() };
+        if !line.is_empty() || !closed.ends_with("\n\n") {
+            closed.push_str(line);
+            closed.push('\n');
+        }
+    }
+    closed
+}
+
+macro_rules! templates {
+    ($($type:ident = $name:literal, $sample:expr;)*) => {
+        $(impl Template for $type {
+            const NAME: &'static str = $name;
+            #[cfg(test)]
+            fn sample() -> Self {
+                $sample
+            }
+        })*
+
+        /// Every template with its sample.
+        #[cfg(test)]
+        fn samples() -> Vec<(&'static str, Rendered)> {
+            let views = Views::load().unwrap();
+            vec![$(($name, render(&views, &$type::sample()).unwrap())),*]
+        }
+    };
+}
+
+templates! {
+    ConnectorNeedsYou = "connector_needs_you", tests::connector_needs_you();
+    SeveralConnectorsNeedYou = "several_connectors_need_you", tests::several_connectors_need_you();
+    BackAgain = "back_again", tests::back_again();
+    AppRefused = "app_refused", tests::app_refused();
+    NobodyTold = "nobody_told", tests::nobody_told();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(role: &'static str, button: Option<(&str, &str)>) -> Frame {
+        Frame {
+            base: "https://hub.example".to_owned(),
+            host: "hub.example".to_owned(),
+            role,
+            org: (role != "an operator").then(|| "Acme & Sons".to_owned()),
+            button: button.map(|(url, label)| Button { url: url.to_owned(), label: label.to_owned() }),
+        }
+    }
+
+    fn failed(name: &str) -> Failed {
+        Failed {
+            name: name.to_owned(),
+            provider: "Zendesk".to_owned(),
+            account: "acme.zendesk.com".to_owned(),
+            since: "29 November 2026, 10:05 UTC".to_owned(),
+            headline: "Zendesk refused the access".to_owned(),
+            why: "Zendesk refused the refresh token. Usually the app was removed or the user was deactivated."
+                .to_owned(),
+            words: Some("invalid_grant: <b>gone</b>".to_owned()),
+            agents: vec!["Tagger".to_owned(), "Answerer".to_owned()],
+            more_agents: 1,
+            reconnect: "https://hub.example/reconnect/abc".to_owned(),
+            page: "https://hub.example/connectors/con_1".to_owned(),
+        }
+    }
+
+    pub(super) fn connector_needs_you() -> ConnectorNeedsYou {
+        ConnectorNeedsYou {
+            frame: frame("an admin", Some(("https://hub.example/reconnect/abc", "Reconnect Acme <support>"))),
+            c: failed("Acme <support>"),
+            link_until: "13 December 2026".to_owned(),
+        }
+    }
+
+    pub(super) fn several_connectors_need_you() -> SeveralConnectorsNeedYou {
+        let bare = Failed { words: None, agents: Vec::new(), more_agents: 0, ..failed("Globex") };
+        SeveralConnectorsNeedYou {
+            frame: frame("an owner", Some(("https://hub.example/", "See all of them"))),
+            connectors: vec![failed("Acme support"), bare],
+            count: 5,
+            more: 3,
+            names: "Acme support, Globex and 3 more".to_owned(),
+            link_until: "13 December 2026".to_owned(),
+        }
+    }
+
+    pub(super) fn back_again() -> BackAgain {
+        let one = Recovered {
+            name: "Acme support".to_owned(),
+            provider: "Zendesk".to_owned(),
+            account: "acme.zendesk.com".to_owned(),
+            at: "29 November 2026, 12:10 UTC".to_owned(),
+            lasted: "2 hours".to_owned(),
+            reconnected: true,
+            by: Some("Ada Admin".to_owned()),
+            agents: vec!["Tagger".to_owned()],
+            more_agents: 2,
+            page: "https://hub.example/connectors/con_1".to_owned(),
+        };
+        let other = Recovered {
+            name: "Globex".to_owned(),
+            reconnected: false,
+            by: None,
+            agents: Vec::new(),
+            more_agents: 0,
+            ..one.clone()
+        };
+        BackAgain {
+            frame: frame("an admin", Some(("https://hub.example/", "Open Holdfast"))),
+            connectors: vec![one, other],
+            more: 1,
+            names: "Acme support and 2 more".to_owned(),
+        }
+    }
+
+    pub(super) fn app_refused() -> AppRefused {
+        AppRefused {
+            frame: frame("an operator", None),
+            operator: true,
+            provider: "Zendesk".to_owned(),
+            provider_id: "zendesk".to_owned(),
+            since: "29 November 2026, 10:05 UTC".to_owned(),
+            waiting: "40 connectors of 8 organisations".to_owned(),
+            verb: "wait",
+            words: Some("invalid_client".to_owned()),
+        }
+    }
+
+    pub(super) fn nobody_told() -> NobodyTold {
+        NobodyTold {
+            frame: frame("an operator", None),
+            org_name: "Acme & Sons".to_owned(),
+            waiting: "1 connector".to_owned(),
+            verb: "needs",
+            names: "Acme support".to_owned(),
+            since: "29 November 2026, 10:05 UTC".to_owned(),
+        }
+    }
+
+    #[test]
+    fn every_template_renders_its_sample() {
+        let samples = samples();
+
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../templates/mail");
+        let folders = std::fs::read_dir(folder).unwrap().filter(|entry| entry.as_ref().unwrap().path().is_dir());
+        assert_eq!(folders.count(), samples.len(), "every folder has a context");
+        for (name, mail) in &samples {
+            assert!(!mail.subject.is_empty() && !mail.subject.contains('\n'), "{name}: {}", mail.subject);
+            for part in [&mail.text, &mail.html] {
+                assert!(part.len() > 200 && !part.contains("{{") && !part.contains("{%"), "{name}: {part}");
+            }
+            assert!(mail.text.lines().all(|line| line == "-- " || line == line.trim_end()), "{name}: {:?}", mail.text);
+            assert!(!mail.text.contains("\n\n\n"), "{name}: {}", mail.text);
+            assert!(mail.html.starts_with("<!doctype html>"), "{name}: {}", mail.html);
+        }
+    }
+
+    /// EM-04: nothing is loaded from elsewhere, and every link leads to the public address.
+    #[test]
+    fn no_mail_loads_anything_or_leads_elsewhere() {
+        for (name, mail) in samples() {
+            for attribute in ["src=", "background=", "url(", "<img", "<script", "<link", "@import"] {
+                assert!(!mail.html.contains(attribute), "{name} has {attribute}");
+            }
+            for link in mail.html.split("href=\"").skip(1) {
+                assert!(
+                    link.starts_with("https://hub.example/") || link.starts_with("https://hub.example\""),
+                    "{link}"
+                );
+            }
+            for link in mail.text.split("://").skip(1) {
+                assert!(link.starts_with("hub.example"), "{name}: {link}");
+            }
+        }
+    }
+
+    #[test]
+    fn only_what_a_person_can_mend_has_a_button_to_reconnect() {
+        let button = |mail: &Rendered| mail.html.matches("class=\"button\"").count();
+        let org = AppRefused {
+            operator: false,
+            frame: frame("an owner", Some(("https://hub.example/", "Open Holdfast"))),
+            ..app_refused()
+        };
+        let views = Views::load().unwrap();
+        let (needs_you, org) = (render(&views, &connector_needs_you()).unwrap(), render(&views, &org).unwrap());
+
+        assert_eq!((button(&needs_you), button(&org)), (1, 1));
+        assert!(needs_you.html.contains("<bdi>Reconnect Acme &lt;support&gt;</bdi></a>"), "{}", needs_you.html);
+        assert!(!org.html.contains("/reconnect/") && org.text.contains("nothing to reconnect"), "{}", org.text);
+        assert_eq!(org.subject, "Zendesk is paused: nothing for you to reconnect");
+        for mail in [render(&views, &app_refused()).unwrap(), render(&views, &nobody_told()).unwrap()] {
+            assert_eq!(button(&mail), 0);
+        }
+    }
+
+    #[test]
+    fn a_mail_says_all_of_it_in_both_parts() {
+        let mail = render(&Views::load().unwrap(), &connector_needs_you()).unwrap();
+
+        assert_eq!(mail.subject, "Acme <support> needs you: Zendesk refused the access");
+        let shown = mail.html.replace("<span>", "").replace("</span>", "").replace("<bdi>", "").replace("</bdi>", "");
+        for words in
+            ["acme.zendesk.com", "29 November 2026, 10:05 UTC", "Usually the app was removed", "Answerer", "1 more"]
+        {
+            assert!(mail.text.contains(words), "{words} is not in {}", mail.text);
+            assert!(shown.contains(words), "{words} is not in {shown}");
+        }
+        assert!(mail.text.contains("<b>gone</b>") && shown.contains("&lt;b&gt;gone&lt;/b&gt;"));
+        assert!(mail.text.contains("https://hub.example/reconnect/abc"));
+    }
+}

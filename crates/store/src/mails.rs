@@ -1,0 +1,240 @@
+//! Tables `mails` and `mail_items`: what is told to whom, and what became of it.
+//!
+//! A change of health leaves a notice in the outbox. When its time has come, [`Store::gather_mails`] turns all open
+//! notices of an org into one message per recipient, as they are at that moment. A message is claimed, sent and settled
+//! by itself; its id is given once, so that a repeated one is seen to be the same.
+
+mod agents;
+mod app_troubles;
+mod gather;
+mod send;
+mod server;
+mod told;
+
+use chrono::{DateTime, Utc};
+use holdfast_core::{ConnectorId, OrgId, ports::StoreError};
+use sea_orm::{ConnectionTrait, FromQueryResult};
+use serde_json::{Value, json};
+
+use crate::{
+    sql::{self, micros, values},
+    store::Store,
+};
+
+pub use app_troubles::{AppTrouble, TellAppTrouble};
+pub use gather::{Gather, Gathered};
+pub use send::{ClaimedMail, MailItem, MailOutcome};
+pub use server::MailTrouble;
+pub use told::{MailFailure, MailState, Told};
+
+/// Why a mail is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum MailKind {
+    /// One or more connectors have failed.
+    NeedsYou,
+    /// They work again.
+    BackAgain,
+    /// A provider refuses the OAuth app.
+    AppRefused,
+    /// To the operators: connectors of an org have failed, and it has nobody who could be told.
+    NobodyTold,
+}
+
+impl MailKind {
+    /// The stable word in database and metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::NeedsYou => "needs_you",
+            Self::BackAgain => "back_again",
+            Self::AppRefused => "app_refused",
+            Self::NobodyTold => "nobody_told",
+        }
+    }
+
+    fn parse(word: &str) -> Option<Self> {
+        [Self::NeedsYou, Self::BackAgain, Self::AppRefused, Self::NobodyTold]
+            .into_iter()
+            .find(|kind| kind.as_str() == word)
+    }
+}
+
+/// Where a mail is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum MailStage {
+    /// Made, not tried yet.
+    Queued,
+    /// On its way at this moment.
+    Sending,
+    /// Put off by the recipient's server; it is tried again.
+    Waiting,
+    /// Accepted by the mail server.
+    Sent,
+    /// Refused for good.
+    Refused,
+    /// Put off for so long that it is not tried any more.
+    GivenUp,
+    /// What it was to tell was over before it was sent, or its recipient had left.
+    Dropped,
+    /// No mail server was configured when its time had come; it is never sent later.
+    Unsent,
+    /// The org had nobody who could be told.
+    Nobody,
+}
+
+impl MailStage {
+    const ALL: [Self; 9] = [
+        Self::Queued,
+        Self::Sending,
+        Self::Waiting,
+        Self::Sent,
+        Self::Refused,
+        Self::GivenUp,
+        Self::Dropped,
+        Self::Unsent,
+        Self::Nobody,
+    ];
+
+    /// The stable word in database and metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Queued => "queued",
+            Self::Sending => "sending",
+            Self::Waiting => "waiting",
+            Self::Sent => "sent",
+            Self::Refused => "refused",
+            Self::GivenUp => "given_up",
+            Self::Dropped => "dropped",
+            Self::Unsent => "unsent",
+            Self::Nobody => "nobody",
+        }
+    }
+
+    fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|stage| stage.as_str() == word)
+    }
+}
+
+/// A message to be written down.
+struct NewMail<'a> {
+    org: Option<&'a OrgId>,
+    user: Option<&'a str>,
+    recipient: &'a str,
+    kind: MailKind,
+    about: Value,
+    /// Ids of earlier messages that it belongs under, oldest first.
+    answers: Vec<String>,
+    stage: MailStage,
+    items: Vec<NewItem<'a>>,
+}
+
+/// A connector that it is about.
+#[derive(Clone)]
+struct NewItem<'a> {
+    org: &'a OrgId,
+    connector: &'a ConnectorId,
+    epoch: i64,
+    since: DateTime<Utc>,
+    at: DateTime<Utc>,
+}
+
+/// Who may be told.
+#[derive(Clone, FromQueryResult)]
+struct Recipient {
+    user_id: Option<String>,
+    recipient: String,
+}
+
+/// Rows of one statement: far from what the databases take in placeholders.
+const ROWS: usize = 200;
+/// Who hears of an org's connectors.
+const ADMINS: &str = "u.removed_at IS NULL AND u.role IN ('owner', 'admin')";
+
+impl Store {
+    /// Writes a message with what it is about. What its recipient has been told before is left out.
+    async fn insert_mail(
+        &self,
+        tx: &impl ConnectionTrait,
+        domain: &str,
+        at: DateTime<Utc>,
+        mail: &NewMail<'_>,
+    ) -> Result<(), StoreError> {
+        let doing = "write a mail down";
+        let id = self.id("mail");
+        let open = matches!(mail.stage, MailStage::Queued);
+        let sql = "INSERT INTO mails (id, org_id, user_id, recipient, kind, about, message_id, answers, state, \
+                   next_at, created_at, settled_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10, $11)";
+        let values = values![
+            id.as_str(),
+            mail.org.map(|org| org.as_str().to_owned()),
+            mail.user.map(str::to_owned),
+            mail.recipient,
+            mail.kind.as_str(),
+            mail.about.clone(),
+            format!("<{id}@{domain}>"),
+            json!(mail.answers),
+            mail.stage.as_str(),
+            micros(at),
+            (!open).then(|| micros(at)),
+        ];
+        sql::run(tx, doing, sql, values).await?;
+        for items in mail.items.chunks(ROWS) {
+            let mut values = values![id.as_str(), mail.kind.as_str(), mail.recipient];
+            let mut rows = Vec::with_capacity(items.len());
+            for item in items {
+                let next = values.len();
+                let places: Vec<String> = (next + 1..=next + 5).map(|place| format!("${place}")).collect();
+                rows.push(format!("($1, $2, $3, {})", places.join(", ")));
+                let (since, at) = (micros(item.since), micros(item.at));
+                values.extend(values![item.org.as_str(), item.connector.as_str(), item.epoch, since, at]);
+            }
+            let sql = format!(
+                "INSERT INTO mail_items (mail_id, kind, recipient, org_id, connector_id, epoch, since, \"at\") \
+                 VALUES {} ON CONFLICT DO NOTHING",
+                rows.join(", ")
+            );
+            sql::run(tx, doing, sql, values).await?;
+        }
+        Ok(())
+    }
+
+    /// The operators, and the addresses beside them that are none of theirs.
+    async fn operators_to_tell(
+        &self,
+        tx: &impl ConnectionTrait,
+        also: &[String],
+    ) -> Result<Vec<Recipient>, StoreError> {
+        #[derive(FromQueryResult)]
+        struct Row {
+            id: String,
+            email: String,
+        }
+        // A person of several orgs has a row in each.
+        let sql = "SELECT MIN(id) AS id, email FROM users WHERE operator AND removed_at IS NULL GROUP BY email \
+                   ORDER BY email";
+        let users: Vec<Row> = sql::all(tx, "look for the operators", sql, values![]).await?;
+        let mut all: Vec<Recipient> =
+            users.iter().map(|user| Recipient { user_id: Some(user.id.clone()), recipient: user.id.clone() }).collect();
+        for address in also.iter().map(|address| address.trim().to_lowercase()) {
+            if users.iter().all(|user| user.email != address) && all.iter().all(|one| one.recipient != address) {
+                all.push(Recipient { user_id: None, recipient: address });
+            }
+        }
+        Ok(all)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MailKind, MailStage};
+
+    #[test]
+    fn words_read_back() {
+        for stage in MailStage::ALL {
+            assert_eq!(MailStage::parse(stage.as_str()), Some(stage));
+        }
+        for kind in [MailKind::NeedsYou, MailKind::BackAgain, MailKind::AppRefused, MailKind::NobodyTold] {
+            assert_eq!(MailKind::parse(kind.as_str()), Some(kind));
+        }
+        assert_eq!((MailStage::parse("lost"), MailKind::parse("")), (None, None));
+    }
+}

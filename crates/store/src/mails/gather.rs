@@ -1,0 +1,283 @@
+//! Notices in the outbox become messages, once their time has come.
+
+use std::collections::{BTreeMap, HashSet};
+
+use chrono::{DateTime, TimeDelta, Utc};
+use holdfast_core::{ConnectorId, Health, OrgId, health::Effect, ports::StoreError};
+use sea_orm::{ConnectionTrait, FromQueryResult};
+use serde_json::{Value, json};
+
+use super::{ADMINS, MailKind, MailStage, NewItem, NewMail, ROWS, Recipient};
+use crate::{
+    sql::{self, failed, micros, values},
+    store::{Kind, Store},
+};
+
+/// What is to be turned into messages, and how.
+#[derive(Clone, Debug)]
+pub struct Gather<'a> {
+    /// Of which org.
+    pub org: &'a OrgId,
+    /// [`MailKind::NeedsYou`] or [`MailKind::BackAgain`].
+    pub kind: MailKind,
+    /// Now.
+    pub at: DateTime<Utc>,
+    /// Until then more of the same org is kept for the next message.
+    pub window: TimeDelta,
+    /// News of a recovery that is older than this is none.
+    pub recovery_is_news_for: TimeDelta,
+    /// The right side of the messages' ids.
+    pub domain: &'a str,
+    /// Addresses of operators beside those who are users.
+    pub operators: &'a [String],
+    /// False: there is no mail server; the messages are kept as not sent.
+    pub sends: bool,
+}
+
+/// What became of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gathered {
+    /// Messages for so many people were made.
+    Made(usize),
+    /// Nothing stood any more, or nobody had been told of the failure.
+    Nothing,
+    /// There was something to tell, and nobody in the org to tell it to.
+    Nobody,
+    /// Another replica is at it, or was a moment ago.
+    Busy,
+}
+
+#[derive(FromQueryResult)]
+struct Notice {
+    id: String,
+    connector_id: String,
+    epoch: i64,
+    payload: Value,
+    created_at: DateTime<Utc>,
+    health: Option<String>,
+    epoch_now: Option<i64>,
+}
+
+impl Notice {
+    fn health(&self) -> Option<Health> {
+        Health::parse(self.health.as_deref()?)
+    }
+
+    /// The moment of the change.
+    fn at(&self) -> DateTime<Utc> {
+        self.payload["at"].as_str().and_then(|at| at.parse().ok()).unwrap_or(self.created_at)
+    }
+}
+
+/// A message that has told somebody of a failure.
+#[derive(FromQueryResult)]
+struct ToldBefore {
+    user_id: String,
+    message_id: String,
+    since: DateTime<Utc>,
+}
+
+fn effect(kind: MailKind) -> Option<Effect> {
+    match kind {
+        MailKind::NeedsYou => Some(Effect::MailAdmins),
+        MailKind::BackAgain => Some(Effect::MailRecovery),
+        MailKind::AppRefused | MailKind::NobodyTold => None,
+    }
+}
+
+impl Store {
+    /// Orgs with notices that have waited for company since before `gathered_before`, and whose last message of the
+    /// kind is a window ago; oldest first.
+    pub async fn due_notices(
+        &self,
+        at: DateTime<Utc>,
+        gathered_before: DateTime<Utc>,
+        limit: u64,
+    ) -> Result<Vec<(OrgId, MailKind)>, StoreError> {
+        #[derive(FromQueryResult)]
+        struct Row {
+            org_id: String,
+            effect: String,
+        }
+        let sql = "SELECT o.org_id, o.effect FROM outbox o \
+                   LEFT JOIN mail_windows w ON w.org_id = o.org_id AND w.kind = o.effect \
+                   WHERE o.done_at IS NULL AND o.effect IN ('mail_admins', 'mail_recovery') AND o.created_at <= $1 \
+                   AND (w.until_at IS NULL OR w.until_at <= $2) \
+                   GROUP BY o.org_id, o.effect ORDER BY MIN(o.created_at) LIMIT $3";
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let values = values![micros(gathered_before), micros(at), limit];
+        let rows: Vec<Row> = sql::all(self.db(), "look for what is to be told", sql, values).await?;
+        let kind =
+            |word: &str| if word == Effect::MailAdmins.as_str() { MailKind::NeedsYou } else { MailKind::BackAgain };
+        Ok(rows.into_iter().map(|row| (row.org_id.into(), kind(&row.effect))).collect())
+    }
+
+    /// Turns every open notice of the org and kind into one message per recipient, in one transaction: those that do
+    /// not stand any more make none. Recipients are who they are now: owners and admins for a failure, of those who were
+    /// told of the failure for a recovery.
+    pub async fn gather_mails(&self, gather: &Gather<'_>) -> Result<Gathered, StoreError> {
+        let doing = "turn notices into mails";
+        let Some(effect) = effect(gather.kind) else { return Ok(Gathered::Nothing) };
+        let window = values![gather.org.as_str(), effect.as_str(), micros(gather.at)];
+        let open = "INSERT INTO mail_windows (org_id, kind, until_at) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
+        sql::run(self.db(), doing, open, window.clone()).await?;
+        let tx = self.transaction(doing).await?;
+        let skip = if self.kind() == Kind::Postgres { " FOR UPDATE SKIP LOCKED" } else { "" };
+        let lock =
+            format!("SELECT org_id AS id FROM mail_windows WHERE org_id = $1 AND kind = $2 AND until_at <= $3{skip}");
+        if sql::one::<sql::Id>(&tx, doing, lock, window).await?.is_none() {
+            tx.rollback().await.map_err(failed(doing))?;
+            return Ok(Gathered::Busy);
+        }
+        let undone = "SELECT o.id, o.connector_id, o.epoch, o.payload, o.created_at, c.health, c.epoch AS epoch_now \
+                    FROM outbox o LEFT JOIN connectors c ON c.id = o.connector_id AND c.org_id = o.org_id \
+                    WHERE o.org_id = $1 AND o.effect = $2 AND o.done_at IS NULL ORDER BY o.created_at, o.id";
+        let notices: Vec<Notice> = sql::all(&tx, doing, undone, values![gather.org.as_str(), effect.as_str()]).await?;
+        let gathered = match gather.kind {
+            MailKind::NeedsYou => self.gather_failures(&tx, gather, &notices).await?,
+            _ => self.gather_recoveries(&tx, gather, &notices).await?,
+        };
+        for some in notices.chunks(ROWS) {
+            let places: Vec<String> = (2..2 + some.len()).map(|place| format!("${place}")).collect();
+            let done = format!("UPDATE outbox SET done_at = $1 WHERE id IN ({})", places.join(", "));
+            let mut values = values![micros(gather.at)];
+            values.extend(some.iter().map(|notice| sea_orm::Value::from(notice.id.as_str())));
+            sql::run(&tx, doing, done, values).await?;
+        }
+        if matches!(gathered, Gathered::Made(_) | Gathered::Nobody) {
+            let close = "UPDATE mail_windows SET until_at = $3 WHERE org_id = $1 AND kind = $2";
+            let until = micros(gather.at + gather.window);
+            sql::run(&tx, doing, close, values![gather.org.as_str(), effect.as_str(), until]).await?;
+        }
+        tx.commit().await.map_err(failed(doing))?;
+        let connectors: HashSet<_> = notices.iter().map(|notice| notice.connector_id.as_str()).collect();
+        for connector in connectors {
+            self.mails_changed(&connector.into()).await;
+        }
+        Ok(gathered)
+    }
+
+    async fn gather_failures(
+        &self,
+        tx: &impl ConnectionTrait,
+        gather: &Gather<'_>,
+        notices: &[Notice],
+    ) -> Result<Gathered, StoreError> {
+        let standing =
+            |notice: &&Notice| notice.health() == Some(Health::AuthFailed) && notice.epoch_now == Some(notice.epoch);
+        let failures: Vec<(ConnectorId, &Notice)> =
+            notices.iter().filter(standing).map(|notice| (notice.connector_id.as_str().into(), notice)).collect();
+        if failures.is_empty() {
+            return Ok(Gathered::Nothing);
+        }
+        let item = |(connector, notice): &'_ (ConnectorId, &Notice)| (connector.clone(), notice.epoch, notice.at());
+        let items: Vec<_> = failures.iter().map(item).collect();
+        let items: Vec<NewItem<'_>> = items
+            .iter()
+            .map(|(connector, epoch, at)| NewItem { org: gather.org, connector, epoch: *epoch, since: *at, at: *at })
+            .collect();
+        let sql = format!(
+            "SELECT u.id AS user_id, u.id AS recipient FROM users u WHERE u.org_id = $1 AND {ADMINS} ORDER BY u.id"
+        );
+        let admins: Vec<Recipient> = sql::all(tx, "look for the admins", sql, values![gather.org.as_str()]).await?;
+        let mail = |org, kind, stage| NewMail {
+            org,
+            user: None,
+            recipient: "",
+            kind,
+            about: json!({}),
+            answers: Vec::new(),
+            stage,
+            items: items.clone(),
+        };
+        let stage = if gather.sends { MailStage::Queued } else { MailStage::Unsent };
+        for admin in &admins {
+            let mail = NewMail {
+                user: admin.user_id.as_deref(),
+                recipient: &admin.recipient,
+                ..mail(Some(gather.org), MailKind::NeedsYou, stage)
+            };
+            self.insert_mail(tx, gather.domain, gather.at, &mail).await?;
+        }
+        if !admins.is_empty() {
+            return Ok(Gathered::Made(admins.len()));
+        }
+        let nobody = mail(Some(gather.org), MailKind::NeedsYou, MailStage::Nobody);
+        self.insert_mail(tx, gather.domain, gather.at, &nobody).await?;
+        for operator in self.operators_to_tell(tx, gather.operators).await? {
+            let mail = NewMail {
+                user: operator.user_id.as_deref(),
+                recipient: &operator.recipient,
+                ..mail(None, MailKind::NobodyTold, stage)
+            };
+            self.insert_mail(tx, gather.domain, gather.at, &mail).await?;
+        }
+        Ok(Gathered::Nobody)
+    }
+
+    async fn gather_recoveries(
+        &self,
+        tx: &impl ConnectionTrait,
+        gather: &Gather<'_>,
+        notices: &[Notice],
+    ) -> Result<Gathered, StoreError> {
+        let standing = |notice: &&Notice| {
+            notice.health() == Some(Health::Connected) && notice.created_at > gather.at - gather.recovery_is_news_for
+        };
+        // `unsure`: it may have arrived. The failure's epoch is the one before: nothing else moves it in between.
+        let sql = format!(
+            "SELECT m.user_id, m.message_id, i.since FROM mail_items i JOIN mails m ON m.id = i.mail_id \
+             JOIN users u ON u.id = m.user_id \
+             WHERE i.connector_id = $1 AND i.org_id = $2 AND i.epoch = $3 AND i.kind = 'needs_you' \
+             AND i.dropped IS NULL AND (m.state IN ('sent', 'sending') OR m.unsure) AND {ADMINS} ORDER BY m.created_at"
+        );
+        // By person, then by connector: of two recoveries of one connector the newer is told.
+        let mut told: BTreeMap<String, BTreeMap<ConnectorId, (&Notice, ToldBefore)>> = BTreeMap::new();
+        for notice in notices.iter().filter(standing) {
+            let values = values![notice.connector_id.as_str(), gather.org.as_str(), notice.epoch - 1];
+            let before: Vec<ToldBefore> = sql::all(tx, "look who was told", sql.as_str(), values).await?;
+            for before in before {
+                let of_person = told.entry(before.user_id.clone()).or_default();
+                let newer = of_person
+                    .get(&ConnectorId::from(notice.connector_id.as_str()))
+                    .is_none_or(|(other, _)| other.epoch < notice.epoch);
+                if newer {
+                    of_person.insert(notice.connector_id.as_str().into(), (notice, before));
+                }
+            }
+        }
+        for (user, connectors) in &told {
+            let mut answers: Vec<String> = Vec::new();
+            for (_, before) in connectors.values() {
+                if !answers.contains(&before.message_id) {
+                    answers.push(before.message_id.clone());
+                }
+            }
+            let item = |(connector, (notice, before)): (&'_ ConnectorId, &(&Notice, ToldBefore))| {
+                (connector.clone(), notice.epoch, before.since, notice.at())
+            };
+            let items: Vec<_> = connectors.iter().map(item).collect();
+            let mail = NewMail {
+                org: Some(gather.org),
+                user: Some(user),
+                recipient: user,
+                kind: MailKind::BackAgain,
+                about: json!({}),
+                answers,
+                stage: if gather.sends { MailStage::Queued } else { MailStage::Unsent },
+                items: items
+                    .iter()
+                    .map(|(connector, epoch, since, at)| NewItem {
+                        org: gather.org,
+                        connector,
+                        epoch: *epoch,
+                        since: *since,
+                        at: *at,
+                    })
+                    .collect(),
+            };
+            self.insert_mail(tx, gather.domain, gather.at, &mail).await?;
+        }
+        Ok(if told.is_empty() { Gathered::Nothing } else { Gathered::Made(told.len()) })
+    }
+}
