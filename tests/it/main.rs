@@ -13,6 +13,7 @@ mod import;
 mod proxy;
 mod reconnect;
 mod storage;
+mod tools;
 mod ui_oauth_apps;
 mod ui_pages;
 mod ui_roles;
