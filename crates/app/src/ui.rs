@@ -8,6 +8,7 @@
 //! - [`trouble`]: what went wrong, as a page with a way on.
 //! - [`armour`]: the headers that every answer carries.
 
+mod agents;
 pub(crate) mod armour;
 mod assets;
 pub(crate) mod cookies;
@@ -50,6 +51,7 @@ fn routes() -> Routes {
         .merge(setup::routes())
         .merge(sign_in::routes())
         .merge(settings::routes())
+        .merge(agents::routes())
         .merge(demo::routes())
 }
 
