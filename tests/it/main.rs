@@ -14,6 +14,7 @@ mod proxy;
 mod reconnect;
 mod storage;
 mod tools;
+mod ui_agents;
 mod ui_oauth_apps;
 mod ui_pages;
 mod ui_roles;

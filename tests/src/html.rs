@@ -54,6 +54,18 @@ impl Form {
         self
     }
 
+    /// The same form with a box no longer ticked.
+    ///
+    /// # Panics
+    /// When it has no such box, or it is not ticked.
+    #[must_use]
+    pub fn unticked(mut self, name: &str, value: &str) -> Self {
+        let at = self.fields.iter().position(|(own, held)| own == name && held == value);
+        let unticked = self.fields.remove(at.unwrap_or_else(|| panic!("no box {name}={value} is ticked")));
+        self.unticked.push(unticked);
+        self
+    }
+
     /// The same form without a field, as a forger would send it.
     #[must_use]
     pub fn without(mut self, name: &str) -> Self {
@@ -95,6 +107,8 @@ impl Html {
             form: None,
             code: None,
             button: None,
+            select: None,
+            area: None,
             gap: false,
         };
         reader.run();
@@ -125,6 +139,10 @@ struct Reader<'a> {
     form: Option<Form>,
     code: Option<String>,
     button: Option<String>,
+    /// A choice that is being read: its name, what is chosen, and what comes first.
+    select: Option<(String, Option<String>, Option<String>)>,
+    /// A text area that is being read: its name and what stands in it.
+    area: Option<(String, String)>,
     /// Whether the next text stands apart from the one before.
     gap: bool,
 }
@@ -155,6 +173,9 @@ impl Reader<'_> {
         }
         if let Some(button) = &mut self.button {
             button.push_str(&shown);
+        }
+        if let Some((_, held)) = &mut self.area {
+            held.push_str(&shown);
         }
         if self.open.iter().any(|name| name == "script" || name == "style") {
             return;
@@ -216,6 +237,15 @@ impl Reader<'_> {
                     form.fields.push((name, held));
                 }
             }
+            "select" => self.select = value("name").map(|name| (name, None, None)),
+            "option" => {
+                let (Some((_, chosen, first)), Some(held)) = (&mut self.select, value("value")) else { return };
+                if value("selected").is_some() {
+                    *chosen = Some(held.clone());
+                }
+                first.get_or_insert(held);
+            }
+            "textarea" => self.area = value("name").map(|name| (name, String::new())),
             "code" => self.code = Some(String::new()),
             "button" => self.button = Some(String::new()),
             _ => {}
@@ -227,6 +257,17 @@ impl Reader<'_> {
         match name {
             "form" => self.html.forms.extend(self.form.take()),
             "code" => self.html.codes.extend(self.code.take()),
+            "select" => {
+                if let (Some(form), Some((name, chosen, first))) = (&mut self.form, self.select.take()) {
+                    form.fields.push((name, chosen.or(first).unwrap_or_default()));
+                }
+            }
+            "textarea" => {
+                if let (Some(form), Some((name, held))) = (&mut self.form, self.area.take()) {
+                    // Browsers drop the line end that comes first.
+                    form.fields.push((name, held.strip_prefix('\n').unwrap_or(&held).to_owned()));
+                }
+            }
             "button" => {
                 let button = self.button.take();
                 if let Some(form) = &mut self.form {
@@ -326,7 +367,9 @@ mod tests {
 
     const PAGE: &str = "<!doctype html><html><head><title>A &amp; B</title><script src=\"/app.js\" defer></script></head>\
         <body><!-- <b> --><h1>A &lt;b&gt;<b>c</b>, <i>d</i></h1><form method=\"post\" action=\"/go?x=1\"><input type=\"hidden\" name=\"csrf\" \
-        value=\"a&quot;b\"><input name=\"name\"><input type=\"checkbox\" name=\"scope\" value=\"read\"><input \
+        value=\"a&quot;b\"><input name=\"name\"><select name=\"every\"><option value=\"\">Never</option><option \
+        value=\"60\" selected>Often</option></select><select name=\"who\"><option value=\"first\">A</option></select>\
+        <textarea name=\"text\">\na &lt; b\n  c</textarea><input type=\"checkbox\" name=\"scope\" value=\"read\"><input \
         type=\"checkbox\" name=\"scope\" value=\"write\" checked><button class=\"x\">Do  it</button></form>\
         <code>abc</code></body></html>";
 
@@ -334,13 +377,17 @@ mod tests {
     fn a_page_is_taken_apart_as_a_browser_does() {
         let html = Html::read("http://here.test/page", PAGE);
 
-        assert_eq!(html.text, "A & B A <b>c, d Do it abc");
+        assert_eq!(html.text, "A & B A <b>c, d Never Often A a < b c Do it abc");
         assert_eq!(html.links, ["/app.js"]);
         assert_eq!(html.codes, ["abc"]);
         let form = html.form("/go").with("name", "é").ticked("scope", "read");
         assert_eq!(form.action, "http://here.test/go?x=1");
-        assert_eq!(form.encoded(), "csrf=a%22b&name=%C3%A9&scope=write&scope=read");
-        assert_eq!(form.without("csrf").encoded(), "name=%C3%A9&scope=write&scope=read");
+        assert_eq!(
+            form.encoded(),
+            "csrf=a%22b&name=%C3%A9&every=60&who=first&text=a+%3C+b%0A++c&scope=write&scope=read"
+        );
+        let less = form.without("csrf").without("text").unticked("scope", "write");
+        assert_eq!(less.encoded(), "name=%C3%A9&every=60&who=first&scope=read");
     }
 
     #[test]
