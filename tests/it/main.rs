@@ -17,6 +17,8 @@ mod storage;
 mod ui_connect;
 mod ui_connectors;
 mod ui_live;
+mod tools;
+mod ui_agents;
 mod ui_oauth_apps;
 mod ui_other_account;
 mod ui_pages;

@@ -8,9 +8,13 @@ use std::{
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use chrono::TimeDelta;
 use holdfast_app::{serve, ui};
-use holdfast_core::{Role, ports::Random as _};
+use holdfast_core::{
+    Role,
+    agent::{RunState, StepOutcome, Trigger},
+    ports::Random as _,
+};
 use holdfast_sandbox::{CLIENT_ID, CLIENT_SECRET};
-use holdfast_store::{AppSecret, NewBrowserSession, StoredApp};
+use holdfast_store::{AppSecret, End, Made, NewAgent, NewBrowserSession, RunStep, StoredApp};
 use holdfast_tests::{
     browser::{Browser, Page},
     database::Database,
@@ -67,6 +71,19 @@ const TABLE: &[(&str, &str, Takes)] = &[
     ("POST", "/connectors/{id}/disconnect", ADMIN),
     ("GET", "/connectors/{id}/delete", ADMIN),
     ("POST", "/connectors/{id}/delete", ADMIN),
+    ("GET", "/agents", Takes::SignedIn),
+    ("GET", "/agents/new", ADMIN),
+    ("POST", "/agents/new", ADMIN),
+    ("GET", "/agents/{id}", Takes::SignedIn),
+    ("GET", "/agents/{id}/edit", ADMIN),
+    ("POST", "/agents/{id}/edit", ADMIN),
+    ("POST", "/agents/{id}/pause", ADMIN),
+    ("POST", "/agents/{id}/resume", ADMIN),
+    ("POST", "/agents/{id}/run", Takes::Role(Role::Member)),
+    ("GET", "/agents/{id}/delete", ADMIN),
+    ("POST", "/agents/{id}/delete", ADMIN),
+    ("GET", "/agents/{id}/runs/{run}", Takes::SignedIn),
+    ("GET", "/agents/{id}/runs/{run}/steps/{position}", Takes::SignedIn),
     ("GET", "/settings", Takes::SignedIn),
     ("GET", "/settings/account", Takes::SignedIn),
     ("POST", "/settings/account/name", Takes::SignedIn),
@@ -147,7 +164,9 @@ fn expected(who: Who, path: &str, takes: Takes) -> Ending {
         (_, None) => Ending::SignIn,
         (Takes::Operator, _) if who != Who::Operator => Ending::NotFound,
         (Takes::Role(needed), Some(role)) if role < needed => Ending::Forbidden,
-        _ if who == Who::Stranger && OF_AN_ORG.contains(&path) => Ending::NotFound,
+        _ if who == Who::Stranger && (OF_AN_ORG.contains(&path) || path.starts_with("/agents/{id}")) => {
+            Ending::NotFound
+        }
         _ => Ending::Opens,
     }
 }
@@ -255,6 +274,10 @@ impl House {
                 let made = self.app.post("/connectors", json!({ "provider": "zendesk", "account": account })).await;
                 path.replace("{id}", &made.expect(201).text_of("id"))
             }
+            path if path.starts_with("/agents/{id}") => {
+                let (agent, run) = self.agent_with_a_run().await;
+                path.replace("{id}", &agent).replace("{run}", &run).replace("{position}", "1")
+            }
             "/settings/account/sessions/{id}/end" => {
                 let id = self.id(who).or(self.id(Who::Of(Role::Owner))).unwrap();
                 path.replace("{id}", &self.session(id).await.0)
@@ -263,6 +286,57 @@ impl House {
         };
         assert!(!filled.contains('{'), "say here what stands for the parts of {path}");
         filled
+    }
+
+    /// An agent of Acme, and a run of it that has made a step.
+    async fn agent_with_a_run(&self) -> (String, String) {
+        let store = &self.app.app.store;
+        let (at, lease) = (self.app.app.seams.clock.now(), std::time::Duration::from_mins(1));
+        let new = NewAgent {
+            id: None,
+            org: self.app.org.clone(),
+            name: "Looker".to_owned(),
+            runner: serde_json::json!({ "kind": "playbook", "steps": [{ "id": "found", "tool": "search_tickets" }] }),
+            trigger: Trigger::Manual,
+            bindings: Vec::new(),
+            paused_by: None,
+            at,
+        };
+        let Made::Yes(agent) = store.create_agent(&new).await.unwrap() else { panic!("it is new") };
+        store.queue_run(&self.app.org, &agent, "somebody", false, at).await.unwrap();
+        // The forms of other rows have left runs that wait, too.
+        let claimed = store.claim_runs(at, lease, 100).await.unwrap();
+        let claimed = claimed.into_iter().find(|claimed| claimed.run.agent == agent).unwrap();
+        let step = RunStep {
+            position: 1,
+            step: "found".to_owned(),
+            title: None,
+            item: None,
+            tool: None,
+            access: None,
+            connector: None,
+            input: None,
+            output: None,
+            outcome: Some(StepOutcome::Done),
+            code: None,
+            detail: None,
+            started_at: at,
+            duration: None,
+        };
+        store.begin_step(&claimed, &step, lease).await.unwrap();
+        let end = End {
+            state: RunState::Succeeded,
+            code: None,
+            detail: None,
+            connector: None,
+            calls: 0,
+            writes: 0,
+            failures: 0,
+            again: false,
+            at,
+        };
+        store.end_run(&claimed, &end, 50).await.unwrap();
+        (agent.to_string(), claimed.run.id.to_string())
     }
 
     /// The token that this browser's forms carry.

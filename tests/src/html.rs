@@ -188,6 +188,18 @@ impl Form {
         self
     }
 
+    /// The same form with a box no longer ticked.
+    ///
+    /// # Panics
+    /// When it has no such box, or it is not ticked.
+    #[must_use]
+    pub fn unticked(mut self, name: &str, value: &str) -> Self {
+        let at = self.fields.iter().position(|(own, held)| own == name && held == value);
+        let unticked = self.fields.remove(at.unwrap_or_else(|| panic!("no box {name}={value} is ticked")));
+        self.unticked.push(unticked);
+        self
+    }
+
     /// The same form without a field, as a forger would send it.
     #[must_use]
     pub fn without(mut self, name: &str) -> Self {

@@ -8,6 +8,7 @@
 //! - [`trouble`]: what went wrong, as a page with a way on.
 //! - [`armour`]: the headers that every answer carries.
 
+mod agents;
 pub(crate) mod armour;
 mod assets;
 mod connectors;
@@ -54,6 +55,7 @@ fn routes() -> Routes {
         .merge(connectors::routes())
         .merge(live::routes())
         .merge(settings::routes())
+        .merge(agents::routes())
         .merge(demo::routes())
 }
 

@@ -22,6 +22,8 @@
 
 mod check;
 mod condition;
+mod outline;
+mod pretty;
 mod scope;
 mod spec;
 mod template;
@@ -33,6 +35,8 @@ use std::fmt;
 use serde_json::{Map, Value};
 
 pub use check::Role;
+pub use outline::Line;
+pub use pretty::pretty;
 pub use walk::{Call, Fault, Hands, Item};
 
 use condition::Condition;

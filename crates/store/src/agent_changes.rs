@@ -19,6 +19,8 @@ use crate::{
 /// An agent to be made.
 #[derive(Clone, Debug)]
 pub struct NewAgent {
+    /// Chosen beforehand by [`Store::new_agent_id`], so that a wish that comes twice makes one agent; `None`: any.
+    pub id: Option<AgentId>,
     /// Whose.
     pub org: OrgId,
     /// What people call it.
@@ -64,6 +66,8 @@ pub struct AgentChange {
 pub enum Made {
     /// It was made. What it is bound to and does not work stops it already.
     Yes(AgentId),
+    /// The id is in use: it was made before, and nothing was changed.
+    Already,
     /// The org has no such connector; nothing was made.
     NoConnector(ConnectorId),
 }
@@ -88,14 +92,19 @@ struct Looked {
 }
 
 impl Store {
+    /// An id for a [`NewAgent`].
+    pub fn new_agent_id(&self) -> AgentId {
+        AgentId::from(self.id("agent"))
+    }
+
     /// Makes an agent. If it runs by itself and nothing is in the way, it is due at once.
     pub async fn create_agent(&self, new: &NewAgent) -> Result<Made, StoreError> {
         let doing = "make an agent";
-        let id = AgentId::from(self.id("agent"));
+        let id = new.id.clone().unwrap_or_else(|| self.new_agent_id());
         let tx = self.transaction(doing).await?;
         lock_credentials(&tx, &new.org, &new.bindings).await?;
         let sql = "INSERT INTO agents (id, org_id, name, runner, every_secs, paused_at, paused_by, created_at) \
-                   VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+                   VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (id) DO NOTHING";
         let at = micros(new.at);
         let values = values![
             id.as_str(),
@@ -107,7 +116,10 @@ impl Store {
             new.paused_by.clone(),
             at,
         ];
-        sql::run(&tx, doing, sql, values).await?;
+        if sql::run(&tx, doing, sql, values).await? == 0 {
+            tx.rollback().await.map_err(failed(doing))?;
+            return Ok(Made::Already);
+        }
         if let Some(missing) = bind(&tx, &new.org, &id, &new.bindings, new.at).await? {
             tx.rollback().await.map_err(failed(doing))?;
             return Ok(Made::NoConnector(missing));

@@ -4,14 +4,13 @@
 use std::sync::Arc;
 
 use holdfast_core::{
-    OrgId, RunId,
+    AgentId, OrgId, RunId,
     agent::Trigger,
     playbook::{Playbook, Role, SpecError},
     ports::Changed,
     tool::Tool,
 };
 use holdfast_store::{Agent, AgentChange, Altered, Binding, Made, NewAgent, NewBinding, Queued};
-use http::StatusCode;
 use serde::Deserialize;
 use serde_json::Value;
 use tracing::info;
@@ -80,8 +79,14 @@ pub struct TriggerBody {
     pub every_secs: Option<u64>,
 }
 
-/// Makes an agent; `actor` is who.
-pub async fn create(app: &Arc<App>, org: &OrgId, actor: &str, body: NewAgentBody) -> Result<Agent, Problem> {
+/// Makes an agent; `actor` is who. Under an `id` that was chosen beforehand a wish that comes twice makes one.
+pub async fn create(
+    app: &Arc<App>,
+    org: &OrgId,
+    actor: &str,
+    id: Option<AgentId>,
+    body: NewAgentBody,
+) -> Result<Agent, Problem> {
     let sample = match &body.sample {
         None => None,
         Some(id) => Some(samples::find(id).ok_or_else(|| {
@@ -110,6 +115,7 @@ pub async fn create(app: &Arc<App>, org: &OrgId, actor: &str, body: NewAgentBody
     let bound = resolve(app, org, given, &playbook).await?;
     check(&playbook, &bound)?;
     let new = NewAgent {
+        id: id.clone(),
         org: org.clone(),
         name,
         runner,
@@ -124,6 +130,7 @@ pub async fn create(app: &Arc<App>, org: &OrgId, actor: &str, body: NewAgentBody
             app.agents.wake();
             find(app, org, id.as_str()).await
         }
+        Made::Already => find(app, org, id.as_ref().map(AgentId::as_str).unwrap_or_default()).await,
         Made::NoConnector(_) => Err(no_connector(0)),
     }
 }
@@ -195,7 +202,7 @@ pub async fn run(
     actor: &str,
     dry: bool,
     may_connect: bool,
-) -> Result<(Agent, RunId), Problem> {
+) -> Result<Asked, Problem> {
     let agent = find(app, org, id).await?;
     if !agent.stops.is_empty() {
         return Err(tools::deactivated(app, &agent.name, &agent.stops, may_connect).await);
@@ -206,14 +213,22 @@ pub async fn run(
     match app.store.queue_run(org, &agent.id, actor, dry, app.seams.clock.now()).await? {
         Queued::Yes(run) => {
             app.agents.wake();
-            Ok((agent, run))
+            Ok(Asked { agent, run, new: true })
         }
-        Queued::Other(run) => {
-            let detail = format!("{} is running already: {run}. An agent runs once at a time.", agent.name);
-            Err(Problem::new(StatusCode::CONFLICT, "run_under_way", detail))
-        }
+        Queued::Other(run) => Ok(Asked { agent, run, new: false }),
         Queued::NoAgent => Err(Problem::not_found("agent")),
     }
+}
+
+/// A run that was asked for.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    /// Of which agent.
+    pub agent: Agent,
+    /// The run.
+    pub run: RunId,
+    /// Whether it was made for this; else the agent is running already, and runs once at a time.
+    pub new: bool,
 }
 
 /// The org's agent.

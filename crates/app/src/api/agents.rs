@@ -57,7 +57,7 @@ pub(super) async fn create(
     Body(body): Body<NewAgentBody>,
 ) -> Result<Response, Problem> {
     caller.needs("agents")?;
-    let agent = manage::create(&app, caller.org(), &caller.actor(), body).await?;
+    let agent = manage::create(&app, caller.org(), &caller.actor(), None, body).await?;
     let location = HeaderValue::try_from(format!("/api/v1/agents/{}", agent.id)).expect("an id is a valid header");
     Ok((StatusCode::CREATED, [(header::LOCATION, location)], Json(AgentBody::new(&app, &agent))).into_response())
 }
@@ -169,8 +169,12 @@ pub(super) async fn run(
 ) -> Result<Response, Problem> {
     caller.needs("agents")?;
     let may_connect = caller.has("connectors:write");
-    let asked = manage::run(&app, caller.org(), &id, &caller.actor(), body.dry_run, may_connect).await;
-    let (agent, run) = asked?;
+    let asked = manage::run(&app, caller.org(), &id, &caller.actor(), body.dry_run, may_connect).await?;
+    let manage::Asked { agent, run, new } = asked;
+    if !new {
+        let detail = format!("{} is running already: {run}. An agent runs once at a time.", agent.name);
+        return Err(Problem::new(StatusCode::CONFLICT, "run_under_way", detail));
+    }
     let found = app.store.find_run(caller.org(), agent.id.as_str(), run.as_str()).await?;
     let found = found.ok_or_else(|| Problem::not_found("run"))?;
     let location = format!("/api/v1/agents/{}/runs/{run}", agent.id);

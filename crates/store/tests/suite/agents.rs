@@ -33,6 +33,7 @@ pub(crate) fn bound(connector: &ConnectorId, role: &str) -> NewBinding {
 
 pub(crate) fn new_agent(org: &OrgId, bindings: Vec<NewBinding>) -> NewAgent {
     NewAgent {
+        id: None,
         org: org.clone(),
         name: "Annotate".to_owned(),
         runner: json!({"kind": "playbook", "steps": []}),
@@ -46,7 +47,7 @@ pub(crate) fn new_agent(org: &OrgId, bindings: Vec<NewBinding>) -> NewAgent {
 pub(crate) async fn make(store: &Store, new: &NewAgent) -> AgentId {
     match store.create_agent(new).await.unwrap() {
         Made::Yes(id) => id,
-        other @ Made::NoConnector(_) => panic!("{other:?}"),
+        other => panic!("{other:?}"),
     }
 }
 
@@ -281,6 +282,8 @@ async fn an_agent_is_changed_as_a_whole_or_not_at_all(db: Arc<TestDatabase>) {
     assert_eq!((same.name.as_str(), same.bindings.len()), ("Annotate", 1));
     let made = store.create_agent(&new_agent(&org, vec![bound(&nowhere, "desk")])).await.unwrap();
     assert_eq!(made, Made::NoConnector(nowhere));
+    let again = NewAgent { id: Some(id.clone()), ..new_agent(&org, vec![bound(&acme, "desk")]) };
+    assert_eq!(store.create_agent(&again).await.unwrap(), Made::Already, "a wish that comes twice makes one");
     assert_eq!(db.number("SELECT COUNT(*) FROM agents").await, 1);
 
     let runner = json!({"kind": "playbook", "steps": [{"id": "a"}]});

@@ -153,7 +153,7 @@ struct StepBody {
 
 /// An agent in a connector's list.
 #[derive(Debug, Serialize, ToSchema)]
-pub struct AgentBriefBody {
+pub(in crate::api) struct AgentBriefBody {
     id: String,
     name: String,
     /// `active`, `paused` or `deactivated`.

@@ -1,0 +1,190 @@
+//! Agents in the web UI: the list, making and changing one, its page, its runs.
+//!
+//! - [`home`]: all of them, those that somebody has to do something about first.
+//! - [`form`]: making one from a sample, and changing one.
+//! - [`show`], [`run`]: an agent, and one of its runs with its steps.
+//! - [`acts`]: pause, resume, run; [`delete`] asks for the name first.
+
+mod acts;
+mod delete;
+mod draft;
+mod form;
+mod home;
+mod run;
+mod show;
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use holdfast_core::{
+    Role,
+    agent::{RunState, Status, Trigger},
+};
+use holdfast_store::{Agent, Run, Stop};
+use serde::Serialize;
+
+use super::{
+    moment::{Moment, span},
+    person::Person,
+    routes::{Needs, Routes},
+    trouble::Trouble,
+};
+use crate::{app::App, tools};
+
+/// All pages of agents. Everybody looks, members run, admins make and change.
+pub(super) fn routes() -> Routes {
+    let (look, run, manage) = (Needs::SignedIn, Needs::Role(Role::Member), Needs::Role(Role::Admin));
+    Routes::new()
+        .get("/agents", look, home::show)
+        .get("/agents/new", manage, form::new)
+        .post("/agents/new", manage, form::make)
+        .get("/agents/{id}", look, show::show)
+        .get("/agents/{id}/edit", manage, form::edit)
+        .post("/agents/{id}/edit", manage, form::change)
+        .post("/agents/{id}/pause", manage, acts::pause)
+        .post("/agents/{id}/resume", manage, acts::resume)
+        .post("/agents/{id}/run", run, acts::run)
+        .get("/agents/{id}/delete", manage, delete::ask)
+        .post("/agents/{id}/delete", manage, delete::delete)
+        .get("/agents/{id}/runs/{run}", look, run::show)
+        .get("/agents/{id}/runs/{run}/steps/{position}", look, run::step)
+}
+
+/// A word with its colour.
+#[derive(Serialize)]
+struct Badge {
+    tone: &'static str,
+    word: &'static str,
+}
+
+impl Badge {
+    fn of_status(status: Status) -> Self {
+        let (tone, word) = match status {
+            Status::Active => ("good", "Active"),
+            Status::Paused => ("idle", "Paused"),
+            Status::Deactivated => ("bad", "Stopped"),
+        };
+        Self { tone, word }
+    }
+
+    fn of_run(state: RunState) -> Self {
+        let (tone, word) = match state {
+            RunState::Queued => ("idle", "Waiting"),
+            RunState::Running => ("idle", "Running"),
+            RunState::Succeeded => ("good", "Succeeded"),
+            RunState::Failed => ("bad", "Failed"),
+            RunState::Stopped => ("warn", "Stopped"),
+        };
+        Self { tone, word }
+    }
+}
+
+/// What stops an agent, with the page where that can be mended.
+#[derive(Serialize)]
+struct Cause {
+    /// `Zendesk acme needs Reconnect`
+    words: String,
+    /// The connector's page; `None`: it is gone.
+    link: Option<String>,
+    since: Moment,
+}
+
+impl Cause {
+    fn all(app: &App, stops: &[Stop], now: DateTime<Utc>) -> Vec<Self> {
+        let cause = |stop: &Stop| Self {
+            words: stop.reason.words(&tools::connector_name(app, &stop.provider, &stop.account)),
+            link: stop.reason.is_reconnectable().then(|| format!("/connectors/{}", stop.connector)),
+            since: Moment::new(stop.since, now),
+        };
+        stops.iter().map(cause).collect()
+    }
+}
+
+/// A run in a list.
+#[derive(Serialize)]
+struct RunLine {
+    id: String,
+    badge: Badge,
+    dry: bool,
+    /// `by its schedule`, or by whom.
+    by: String,
+    at: Moment,
+    /// How long it took.
+    took: Option<String>,
+    calls: i64,
+    writes: i64,
+    failures: i64,
+    /// Why it did not succeed.
+    detail: Option<String>,
+}
+
+impl RunLine {
+    fn new(run: &Run, now: DateTime<Utc>) -> Self {
+        let length =
+            run.started_at.zip(run.ended_at).map(|(start, end)| length((end - start).to_std().unwrap_or_default()));
+        Self {
+            id: run.id.to_string(),
+            badge: Badge::of_run(run.state),
+            dry: run.dry,
+            by: run.actor.clone().unwrap_or_else(|| "its schedule".to_owned()),
+            at: Moment::new(run.started_at.unwrap_or(run.queued_at), now),
+            took: length,
+            calls: run.calls,
+            writes: run.writes,
+            failures: run.failures,
+            detail: run.detail.clone(),
+        }
+    }
+}
+
+/// `120 ms`, `3 seconds`.
+fn length(took: Duration) -> String {
+    if took < Duration::from_secs(5) {
+        return format!("{} ms", took.as_millis());
+    }
+    chrono::TimeDelta::from_std(took).ok().and_then(span).unwrap_or_default()
+}
+
+/// When an agent runs by itself, in words.
+fn trigger_words(trigger: Trigger) -> String {
+    match trigger.period().map(|every| every.as_secs()) {
+        None => "By hand only".to_owned(),
+        Some(60) => "Every minute".to_owned(),
+        Some(3600) => "Every hour".to_owned(),
+        Some(86_400) => "Every day".to_owned(),
+        Some(secs) if secs % 86_400 == 0 => format!("Every {} days", secs / 86_400),
+        Some(secs) if secs % 3600 == 0 => format!("Every {} hours", secs / 3600),
+        Some(secs) if secs % 60 == 0 => format!("Every {} minutes", secs / 60),
+        Some(secs) => format!("Every {secs} seconds"),
+    }
+}
+
+/// The org's agent of this id.
+async fn find(app: &App, person: &Person, id: &str) -> Result<Agent, Trouble> {
+    app.store.find_agent(person.org(), id).await?.ok_or_else(|| Trouble::not_found(person))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn schedules_and_lengths_are_told_in_words() {
+        let every = |secs| trigger_words(Trigger::Every(Duration::from_secs(secs)));
+        assert_eq!(trigger_words(Trigger::Manual), "By hand only");
+        for (secs, words) in [
+            (10, "Every 10 seconds"),
+            (60, "Every minute"),
+            (90, "Every 90 seconds"),
+            (300, "Every 5 minutes"),
+            (3600, "Every hour"),
+            (7200, "Every 2 hours"),
+            (86_400, "Every day"),
+            (172_800, "Every 2 days"),
+        ] {
+            assert_eq!(every(secs), words);
+        }
+        assert_eq!(length(Duration::from_millis(1234)), "1234 ms");
+        assert_eq!(length(Duration::from_secs(75)), "1 minute");
+    }
+}

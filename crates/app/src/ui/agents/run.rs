@@ -1,0 +1,203 @@
+//! One run: how it went, step by step.
+
+use std::sync::Arc;
+
+use axum::{
+    extract::{Path, Query, State},
+    response::Response,
+};
+use chrono::{DateTime, Utc};
+use holdfast_core::{
+    agent::{RunState, StepOutcome},
+    tool::Access,
+};
+use holdfast_store::{Agent, Run, RunStep};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{Badge, RunLine, find, length};
+use crate::{
+    app::App,
+    ui::{
+        moment::Moment,
+        person::Person,
+        trouble::Trouble,
+        view::{Here, View},
+    },
+};
+
+/// Steps on a page.
+const STEPS: usize = 40;
+/// Of an input or output in the list; all of it has a page of its own.
+const SHOWN_CHARS: usize = 700;
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Asked {
+    from: usize,
+}
+
+#[derive(Serialize)]
+struct RunPage {
+    agent: String,
+    name: String,
+    run: RunLine,
+    state: &'static str,
+    over: bool,
+    queued: Moment,
+    /// Where the connector in the way is mended.
+    link: Option<String>,
+    code: Option<String>,
+    steps: Vec<StepLine>,
+    /// Steps in all.
+    total: usize,
+    earlier: Option<String>,
+    later: Option<String>,
+    news: String,
+}
+
+/// A step of the run.
+#[derive(Serialize)]
+struct StepLine {
+    position: i64,
+    title: String,
+    step: String,
+    item: Option<String>,
+    tool: Option<String>,
+    write: bool,
+    tone: &'static str,
+    word: &'static str,
+    detail: Option<String>,
+    took: Option<String>,
+    input: Option<Cut>,
+    output: Option<Cut>,
+}
+
+/// JSON for a page.
+#[derive(Serialize)]
+struct Cut {
+    text: String,
+    /// There is more of it.
+    cut: bool,
+}
+
+impl Cut {
+    fn of(value: &Value, most: usize) -> Self {
+        let text = serde_json::to_string_pretty(value).unwrap_or_default();
+        let cut = text.chars().count() > most;
+        Self { text: if cut { text.chars().take(most).collect() } else { text }, cut }
+    }
+}
+
+impl StepLine {
+    fn new(step: RunStep, most: usize) -> Self {
+        let (tone, word) = match step.outcome {
+            None => ("idle", "Under way"),
+            Some(StepOutcome::Done) => ("good", "Done"),
+            Some(StepOutcome::Failed) => ("bad", "Failed"),
+            Some(StepOutcome::Shown) => ("warn", "Not done: dry run"),
+            Some(StepOutcome::Skipped) => ("idle", "Skipped"),
+        };
+        Self {
+            position: step.position,
+            title: step.title.unwrap_or_else(|| step.step.clone()),
+            step: step.step,
+            item: step.item,
+            write: step.access == Some(Access::Write),
+            took: step.duration.filter(|_| step.tool.is_some()).map(length),
+            tool: step.tool,
+            tone,
+            word,
+            // Of a dry run the word says it already.
+            detail: step.detail.filter(|_| step.outcome != Some(StepOutcome::Shown)),
+            input: step.input.map(|value| Cut::of(&value, most)),
+            output: step.output.map(|value| Cut::of(&value, most)),
+        }
+    }
+}
+
+async fn found(app: &App, person: &Person, id: &str, run: &str) -> Result<(Agent, Run, Vec<RunStep>), Trouble> {
+    let agent = find(app, person, id).await?;
+    let run = app.store.find_run(person.org(), agent.id.as_str(), run).await?;
+    let run = run.ok_or_else(|| Trouble::not_found(person))?;
+    let steps = app.store.run_steps(person.org(), &run.id).await?;
+    Ok((agent, run, steps))
+}
+
+/// GET /agents/{id}/runs/{run}
+pub(super) async fn show(
+    State(app): State<Arc<App>>,
+    person: Person,
+    Path((id, run)): Path<(String, String)>,
+    Query(asked): Query<Asked>,
+) -> Result<Response, Trouble> {
+    let (agent, run, steps) = found(&app, &person, &id, &run).await?;
+    let now = app.seams.clock.now();
+    let total = steps.len();
+    let from = asked.from.min(total.saturating_sub(1));
+    let address = |from: usize| format!("/agents/{}/runs/{}?from={from}#steps", agent.id, run.id);
+    let page = RunPage {
+        agent: agent.id.to_string(),
+        name: agent.name.clone(),
+        state: run.state.as_str(),
+        over: run.state.is_over(),
+        queued: queued(&run, now),
+        link: run.connector.as_ref().map(|connector| format!("/connectors/{connector}")),
+        code: run.code.clone(),
+        earlier: (from > 0).then(|| address(from.saturating_sub(STEPS))),
+        later: (from + STEPS < total).then(|| address(from + STEPS)),
+        steps: steps.into_iter().skip(from).take(STEPS).map(|step| StepLine::new(step, SHOWN_CHARS)).collect(),
+        total,
+        news: match run.state {
+            RunState::Queued => "The run waits for its turn.".to_owned(),
+            RunState::Running => format!("The run is at step {total}."),
+            state => format!("The run {}.", state.as_str()),
+        },
+        run: RunLine::new(&run, now),
+    };
+    let title = format!("Run of {}", agent.name);
+    Ok(View::of(&person, Here::Agents, "pages/agents/run.html", &title, &page).show(&app))
+}
+
+fn queued(run: &Run, now: DateTime<Utc>) -> Moment {
+    Moment::new(run.queued_at, now)
+}
+
+#[derive(Serialize)]
+struct StepPage {
+    agent: String,
+    name: String,
+    run: String,
+    badge: Badge,
+    step: StepLine,
+    at: Moment,
+    code: Option<String>,
+    earlier: Option<i64>,
+    later: Option<i64>,
+}
+
+/// GET /agents/{id}/runs/{run}/steps/{position}
+pub(super) async fn step(
+    State(app): State<Arc<App>>,
+    person: Person,
+    Path((id, run, position)): Path<(String, String, String)>,
+) -> Result<Response, Trouble> {
+    let (agent, run, steps) = found(&app, &person, &id, &run).await?;
+    let last = steps.last().map_or(0, |step| step.position);
+    let step = steps.into_iter().find(|step| step.position.to_string() == position);
+    let step = step.ok_or_else(|| Trouble::not_found(&person))?;
+    let at = step.position;
+    let page = StepPage {
+        agent: agent.id.to_string(),
+        name: agent.name.clone(),
+        run: run.id.to_string(),
+        badge: Badge::of_run(run.state),
+        at: Moment::new(step.started_at, app.seams.clock.now()),
+        code: step.code.clone(),
+        step: StepLine::new(step, usize::MAX),
+        earlier: (at > 1).then(|| at - 1),
+        later: (at < last).then(|| at + 1),
+    };
+    let title = format!("Step {at} of a run of {}", agent.name);
+    Ok(View::of(&person, Here::Agents, "pages/agents/step.html", &title, &page).show(&app))
+}

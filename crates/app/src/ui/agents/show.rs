@@ -1,0 +1,222 @@
+//! The page of one agent.
+
+use std::sync::Arc;
+
+use axum::{
+    extract::{Path, Query, State},
+    response::Response,
+};
+use chrono::{DateTime, Utc};
+use holdfast_core::{
+    Health, Role,
+    agent::Status,
+    playbook::{Playbook, pretty},
+    tool::Access,
+};
+use holdfast_store::{Agent, Binding};
+use serde::{Deserialize, Serialize};
+
+use super::{Badge, Cause, RunLine, find, trigger_words};
+use crate::{
+    agents::manage::tools_of,
+    app::App,
+    tools,
+    ui::{
+        moment::Moment,
+        person::Person,
+        trouble::Trouble,
+        view::{Here, View},
+    },
+};
+
+/// Runs on a page.
+const RUNS: u64 = 15;
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Asked {
+    before: String,
+    did: String,
+}
+
+#[derive(Serialize)]
+struct AgentPage {
+    id: String,
+    name: String,
+    badge: Badge,
+    causes: Vec<Cause>,
+    paused: Option<PausedBy>,
+    did: Option<&'static str>,
+    /// What is told when the page changes.
+    news: String,
+    bound: Vec<Bound>,
+    /// It was bound to more, which is gone.
+    unbound: bool,
+    trigger: String,
+    next: Option<Moment>,
+    steps: Vec<Step>,
+    spec: String,
+    /// What is wrong with the playbook as it is stored.
+    broken: Option<String>,
+    runs: Vec<RunLine>,
+    older: Option<String>,
+    newest: Option<String>,
+    /// A run is under way.
+    running: Option<String>,
+    can_run: bool,
+    can_try: bool,
+    created: Moment,
+    member: bool,
+    admin: bool,
+}
+
+#[derive(Serialize)]
+struct PausedBy {
+    by: Option<String>,
+    at: Moment,
+}
+
+/// A connector that it may use.
+#[derive(Serialize)]
+struct Bound {
+    id: String,
+    role: String,
+    name: String,
+    /// `Zendesk acme`
+    what: String,
+    badge: Badge,
+    tools: Vec<Grant>,
+}
+
+#[derive(Serialize)]
+struct Grant {
+    name: &'static str,
+    words: &'static str,
+    write: bool,
+    granted: bool,
+}
+
+/// A step of the playbook in words.
+#[derive(Serialize)]
+struct Step {
+    depth: usize,
+    title: String,
+    tool: Option<String>,
+    write: bool,
+    more: String,
+}
+
+/// GET /agents/{id}
+pub(super) async fn show(
+    State(app): State<Arc<App>>,
+    person: Person,
+    Path(id): Path<String>,
+    Query(asked): Query<Asked>,
+) -> Result<Response, Trouble> {
+    let agent = find(&app, &person, &id).await?;
+    let now = app.seams.clock.now();
+    let before = Some(asked.before.as_str()).filter(|before| !before.is_empty());
+    let runs = app.store.runs(person.org(), &agent.id, before, RUNS).await?;
+    let address = format!("/agents/{}", agent.id);
+    let (steps, broken) = match Playbook::parse(&agent.runner) {
+        Ok(playbook) => (steps(&app, &agent, &playbook), None),
+        Err(error) => (Vec::new(), Some(error.to_string())),
+    };
+    let status = agent.status();
+    let running = agent.last_run.as_ref().filter(|run| !run.state.is_over()).map(|run| run.id.to_string());
+    let member = person.may(Role::Member);
+    let page = AgentPage {
+        badge: Badge::of_status(status),
+        causes: Cause::all(&app, &agent.stops, now),
+        paused: agent.paused.as_ref().map(|paused| PausedBy { by: paused.by.clone(), at: Moment::new(paused.at, now) }),
+        did: match asked.did.as_str() {
+            "made" => Some("The agent is made."),
+            "changed" => Some("The agent is changed. Runs that are under way see it at their next step."),
+            "paused" => Some("The agent is paused. A run that is under way ends at its next step."),
+            "resumed" => Some("The agent goes on."),
+            _ => None,
+        },
+        news: news(&app, &agent),
+        bound: agent.bindings.iter().map(|binding| bound(&app, binding)).collect(),
+        unbound: agent.stops.iter().any(|stop| !stop.reason.is_reconnectable()),
+        trigger: trigger_words(agent.trigger),
+        next: Moment::maybe(agent.due_at, now),
+        steps,
+        spec: pretty(&agent.runner),
+        broken,
+        runs: runs.data.iter().map(|run| RunLine::new(run, now)).collect(),
+        older: runs.next_cursor.map(|cursor| format!("{address}?before={cursor}#runs")),
+        newest: before.map(|_| format!("{address}#runs")),
+        can_run: member && status == Status::Active && running.is_none(),
+        can_try: member && status != Status::Deactivated && running.is_none(),
+        running,
+        created: created(agent.created_at, now),
+        member,
+        admin: person.may(Role::Admin),
+        id: agent.id.to_string(),
+        name: agent.name,
+    };
+    Ok(View::of(&person, Here::Agents, "pages/agents/show.html", &page.name, &page).show(&app))
+}
+
+fn created(at: DateTime<Utc>, now: DateTime<Utc>) -> Moment {
+    Moment::new(at, now)
+}
+
+/// In a sentence, for who cannot see that the page changed.
+fn news(app: &App, agent: &Agent) -> String {
+    let state = match agent.status() {
+        Status::Active => "active".to_owned(),
+        Status::Paused => "paused".to_owned(),
+        Status::Deactivated => format!("stopped: {}", tools::causes(app, &agent.stops)),
+    };
+    let run = match &agent.last_run {
+        Some(run) if run.state.is_over() => format!(" Its last run {}.", run.state.as_str()),
+        Some(_) => " A run is under way.".to_owned(),
+        None => String::new(),
+    };
+    format!("{} is {state}.{run}", agent.name)
+}
+
+fn bound(app: &App, binding: &Binding) -> Bound {
+    let badge = match binding.health {
+        Health::Connected => Badge { tone: "good", word: "Connected" },
+        Health::Pending => Badge { tone: "idle", word: "Not connected yet" },
+        Health::AuthFailed => Badge { tone: "bad", word: "Needs Reconnect" },
+        Health::Disconnected => Badge { tone: "idle", word: "Disconnected" },
+    };
+    let grant = |tool: &holdfast_core::tool::Tool| Grant {
+        name: tool.name,
+        words: first_sentence(tool.description),
+        write: tool.access == Access::Write,
+        granted: binding.tools.iter().any(|granted| granted == tool.name),
+    };
+    Bound {
+        id: binding.connector.to_string(),
+        role: binding.role.clone(),
+        name: binding.name.clone(),
+        what: tools::connector_name(app, &binding.provider, &binding.account),
+        badge,
+        tools: tools_of(app, &binding.provider).iter().map(grant).collect(),
+    }
+}
+
+/// Descriptions are written for models; people need their beginning.
+pub(super) fn first_sentence(text: &'static str) -> &'static str {
+    text.split_inclusive(". ").next().unwrap_or(text).trim_end()
+}
+
+fn steps(app: &App, agent: &Agent, playbook: &Playbook) -> Vec<Step> {
+    let is_write = |tool: &str| {
+        let all = agent.bindings.iter().flat_map(|binding| tools_of(app, &binding.provider));
+        all.into_iter().any(|known| known.name == tool && known.access == Access::Write)
+    };
+    let step = |line: holdfast_core::playbook::Line| Step {
+        depth: line.depth.min(3),
+        write: line.tool.as_deref().is_some_and(is_write),
+        title: line.title,
+        tool: line.tool,
+        more: line.more,
+    };
+    playbook.outline().into_iter().map(step).collect()
+}
