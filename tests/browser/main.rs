@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "all of this is tests")]
 
+mod agents;
 mod connect;
 mod demo;
 mod harness;

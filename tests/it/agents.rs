@@ -616,8 +616,8 @@ async fn an_agent_is_made_changed_and_deleted(db: Arc<Database>) {
     assert!(granted(&made.json).iter().all(|(_, granted)| *granted), "what the playbook asks for: {}", made.text);
     assert_eq!(made.json["connectors"][0]["role"], "helpdesk");
     let path = format!("/agents/{id}");
-    let patch = async |body: Value| app.call(Method::PATCH, &path, Some(&app.key), Some(body)).await;
-    let changed = patch(json!({ "name": "Renamed", "trigger": { "kind": "manual" } })).await.expect(200).json;
+    let alter = async |body: Value| app.call(Method::PATCH, &path, Some(&app.key), Some(body)).await;
+    let changed = alter(json!({ "name": "Renamed", "trigger": { "kind": "manual" } })).await.expect(200).json;
     assert_eq!(
         (&changed["name"], &changed["trigger"]["kind"], &changed["next_run_at"]),
         (&json!("Renamed"), &json!("manual"), &json!(null))
@@ -625,13 +625,13 @@ async fn an_agent_is_made_changed_and_deleted(db: Arc<Database>) {
     // Grants and playbook have to go together, whichever of them changes.
     let fewer =
         json!({ "connectors": [{ "connector": acme, "role": "helpdesk", "tools": ["search_tickets", "get_ticket"] }] });
-    let told = patch(fewer.clone()).await.problem(422, "invalid");
+    let told = alter(fewer.clone()).await.problem(422, "invalid");
     assert!(told.text_of("detail").contains("reply_to_ticket is not granted"), "{}", told.text);
     let reads = json!({ "kind": "playbook", "steps": [{ "id": "a", "tool": "search_tickets" }] });
     let both = json!({ "runner": reads, "connectors": fewer["connectors"] });
-    let less = patch(both).await.expect(200).json;
+    let less = alter(both).await.expect(200).json;
     assert_eq!(granted(&less).iter().filter(|(_, granted)| *granted).count(), 2);
-    let told = patch(json!({ "runner": { "kind": "playbook", "steps": [
+    let told = alter(json!({ "runner": { "kind": "playbook", "steps": [
         { "id": "a", "tool": "update_ticket", "with": { "ticket_id": "1" } }
     ] } }))
     .await

@@ -269,17 +269,14 @@ async fn resolve(
         let found = app.store.find_connector(org, &binding.connector).await?;
         let found = found.ok_or_else(|| no_connector(index))?.snapshot;
         let offered = tools_of(app, &found.provider);
-        let granted = match binding.tools {
-            Some(granted) => granted,
-            None => {
-                let asked = playbook.uses().into_iter().filter(|(on, _)| on.map_or(alone, |on| on == role));
-                let mut asked: Vec<String> = asked.map(|(_, tool)| tool.to_owned()).collect();
-                asked.retain(|tool| offered.iter().any(|offered| offered.name == tool));
-                asked.sort_unstable();
-                asked.dedup();
-                asked
-            }
-        };
+        let granted = binding.tools.unwrap_or_else(|| {
+            let asked = playbook.uses().into_iter().filter(|(on, _)| on.map_or(alone, |on| on == role));
+            let mut asked: Vec<String> = asked.map(|(_, tool)| tool.to_owned()).collect();
+            asked.retain(|tool| offered.iter().any(|offered| offered.name == tool));
+            asked.sort_unstable();
+            asked.dedup();
+            asked
+        });
         if let Some(unknown) = granted.iter().position(|tool| !offered.iter().any(|offered| offered.name == tool)) {
             let known: Vec<_> = offered.iter().map(|tool| tool.name).collect();
             let detail = format!("There is no such tool on this connector; there are {}.", known.join(", "));

@@ -171,7 +171,7 @@ impl Hand {
     }
 
     /// Whether another item may fare better, or nothing more is to be done.
-    fn fault(&self, problem: &Problem) -> Fault<Why> {
+    fn fault(problem: &Problem) -> Fault<Why> {
         let why = |state| Why {
             state,
             code: problem.code(),
@@ -255,7 +255,7 @@ impl Hands for Hand {
             Err(problem) => {
                 self.calls += 1;
                 self.failures += 1;
-                Err(self.fault(&problem))
+                Err(Self::fault(&problem))
             }
         }
     }

@@ -137,10 +137,12 @@ impl RunLine {
     }
 }
 
-/// `120 ms`, `3 seconds`.
+/// `120 ms`, `1.6 s`, `3 minutes`.
 fn length(took: Duration) -> String {
-    if took < Duration::from_secs(5) {
-        return format!("{} ms", took.as_millis());
+    match took.as_millis() {
+        ms @ ..1000 => return format!("{ms} ms"),
+        ms @ ..60_000 => return format!("{}.{} s", ms / 1000, ms % 1000 / 100),
+        _ => {}
     }
     chrono::TimeDelta::from_std(took).ok().and_then(span).unwrap_or_default()
 }
@@ -184,7 +186,8 @@ mod tests {
         ] {
             assert_eq!(every(secs), words);
         }
-        assert_eq!(length(Duration::from_millis(1234)), "1234 ms");
+        assert_eq!(length(Duration::from_millis(999)), "999 ms");
+        assert_eq!(length(Duration::from_millis(1294)), "1.2 s");
         assert_eq!(length(Duration::from_secs(75)), "1 minute");
     }
 }

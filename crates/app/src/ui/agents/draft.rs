@@ -221,7 +221,7 @@ impl Draft {
         match (field, row) {
             ("name", _) => problems.name = words,
             ("connectors", _) if !problems.rows.is_empty() => {
-                problems.rows[0] = "Choose the connector that the agent works on.".to_owned();
+                "Choose the connector that the agent works on.".clone_into(&mut problems.rows[0]);
             }
             (field, _) if field.starts_with("trigger") => {
                 problems.every = format!(

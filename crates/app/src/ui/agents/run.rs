@@ -6,9 +6,9 @@ use axum::{
     extract::{Path, Query, State},
     response::Response,
 };
-use chrono::{DateTime, Utc};
 use holdfast_core::{
     agent::{RunState, StepOutcome},
+    playbook::pretty,
     tool::Access,
 };
 use holdfast_store::{Agent, Run, RunStep};
@@ -27,9 +27,9 @@ use crate::{
 };
 
 /// Steps on a page.
-const STEPS: usize = 40;
-/// Of an input or output in the list; all of it has a page of its own.
-const SHOWN_CHARS: usize = 700;
+const STEPS: usize = 20;
+/// Of an input or output in the list; all of it has a page of its own. The list stays light.
+const SHOWN_CHARS: usize = 240;
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
@@ -82,15 +82,23 @@ struct Cut {
 }
 
 impl Cut {
-    fn of(value: &Value, most: usize) -> Self {
-        let text = serde_json::to_string_pretty(value).unwrap_or_default();
+    /// In the list it is short.
+    fn short(value: &Value) -> Self {
+        Self::up_to(value.to_string(), SHOWN_CHARS)
+    }
+
+    fn whole(value: &Value) -> Self {
+        Self::up_to(pretty(value), usize::MAX)
+    }
+
+    fn up_to(text: String, most: usize) -> Self {
         let cut = text.chars().count() > most;
         Self { text: if cut { text.chars().take(most).collect() } else { text }, cut }
     }
 }
 
 impl StepLine {
-    fn new(step: RunStep, most: usize) -> Self {
+    fn new(step: RunStep, json: fn(&Value) -> Cut) -> Self {
         let (tone, word) = match step.outcome {
             None => ("idle", "Under way"),
             Some(StepOutcome::Done) => ("good", "Done"),
@@ -104,14 +112,14 @@ impl StepLine {
             step: step.step,
             item: step.item,
             write: step.access == Some(Access::Write),
-            took: step.duration.filter(|_| step.tool.is_some()).map(length),
+            took: step.duration.filter(|_| step.tool.is_some() && step.outcome != Some(StepOutcome::Shown)).map(length),
             tool: step.tool,
             tone,
             word,
             // Of a dry run the word says it already.
             detail: step.detail.filter(|_| step.outcome != Some(StepOutcome::Shown)),
-            input: step.input.map(|value| Cut::of(&value, most)),
-            output: step.output.map(|value| Cut::of(&value, most)),
+            input: step.input.as_ref().map(json),
+            output: step.output.as_ref().map(json),
         }
     }
 }
@@ -141,12 +149,12 @@ pub(super) async fn show(
         name: agent.name.clone(),
         state: run.state.as_str(),
         over: run.state.is_over(),
-        queued: queued(&run, now),
+        queued: Moment::new(run.queued_at, now),
         link: run.connector.as_ref().map(|connector| format!("/connectors/{connector}")),
         code: run.code.clone(),
         earlier: (from > 0).then(|| address(from.saturating_sub(STEPS))),
         later: (from + STEPS < total).then(|| address(from + STEPS)),
-        steps: steps.into_iter().skip(from).take(STEPS).map(|step| StepLine::new(step, SHOWN_CHARS)).collect(),
+        steps: steps.into_iter().skip(from).take(STEPS).map(|step| StepLine::new(step, Cut::short)).collect(),
         total,
         news: match run.state {
             RunState::Queued => "The run waits for its turn.".to_owned(),
@@ -157,10 +165,6 @@ pub(super) async fn show(
     };
     let title = format!("Run of {}", agent.name);
     Ok(View::of(&person, Here::Agents, "pages/agents/run.html", &title, &page).show(&app))
-}
-
-fn queued(run: &Run, now: DateTime<Utc>) -> Moment {
-    Moment::new(run.queued_at, now)
 }
 
 #[derive(Serialize)]
@@ -194,7 +198,7 @@ pub(super) async fn step(
         badge: Badge::of_run(run.state),
         at: Moment::new(step.started_at, app.seams.clock.now()),
         code: step.code.clone(),
-        step: StepLine::new(step, usize::MAX),
+        step: StepLine::new(step, Cut::whole),
         earlier: (at > 1).then(|| at - 1),
         later: (at < last).then(|| at + 1),
     };

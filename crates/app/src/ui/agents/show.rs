@@ -6,7 +6,6 @@ use axum::{
     extract::{Path, Query, State},
     response::Response,
 };
-use chrono::{DateTime, Utc};
 use holdfast_core::{
     Health, Role,
     agent::Status,
@@ -63,11 +62,16 @@ struct AgentPage {
     newest: Option<String>,
     /// A run is under way.
     running: Option<String>,
-    can_run: bool,
-    can_try: bool,
+    can: Can,
     created: Moment,
-    member: bool,
-    admin: bool,
+}
+
+/// What this person can do with the agent at this moment.
+#[derive(Serialize)]
+struct Can {
+    run: bool,
+    dry_run: bool,
+    manage: bool,
 }
 
 #[derive(Serialize)]
@@ -147,20 +151,17 @@ pub(super) async fn show(
         runs: runs.data.iter().map(|run| RunLine::new(run, now)).collect(),
         older: runs.next_cursor.map(|cursor| format!("{address}?before={cursor}#runs")),
         newest: before.map(|_| format!("{address}#runs")),
-        can_run: member && status == Status::Active && running.is_none(),
-        can_try: member && status != Status::Deactivated && running.is_none(),
+        can: Can {
+            run: member && status == Status::Active && running.is_none(),
+            dry_run: member && status != Status::Deactivated && running.is_none(),
+            manage: person.may(Role::Admin),
+        },
         running,
-        created: created(agent.created_at, now),
-        member,
-        admin: person.may(Role::Admin),
+        created: Moment::new(agent.created_at, now),
         id: agent.id.to_string(),
         name: agent.name,
     };
     Ok(View::of(&person, Here::Agents, "pages/agents/show.html", &page.name, &page).show(&app))
-}
-
-fn created(at: DateTime<Utc>, now: DateTime<Utc>) -> Moment {
-    Moment::new(at, now)
 }
 
 /// In a sentence, for who cannot see that the page changed.
