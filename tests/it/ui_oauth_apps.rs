@@ -142,8 +142,7 @@ async fn a_refused_secret_is_not_saved_and_the_right_one_cures_without_consent(d
 
     assert_eq!(wrong.status, 422);
     let html = wrong.html(&app.base);
-    says(&html, "Zendesk refuses this client id and secret (HTTP 401, invalid_client");
-    says(&html, "Nothing was saved; what was set before still counts.");
+    says(&html, "Zendesk refuses this client id and secret (invalid_client). Nothing was saved;");
     assert!(!wrong.text.contains("wrong-secret-of-somebody") && !wrong.text.contains(CLIENT_SECRET));
     assert_eq!(db.number("SELECT revision FROM oauth_apps").await, 1, "the one before is kept");
     let presented = app.acme.ledger().presentations.len();

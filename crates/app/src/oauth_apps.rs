@@ -198,7 +198,7 @@ pub async fn check(
         let grant = Grant::Code { code: &code, redirect_uri: &redirect_uri, verifier };
         match app.engine.try_client(provider, &facts, &client, secret, &grant).await {
             ClientTaken::Yes => return Ok(ClientTaken::Yes),
-            ClientTaken::No(words) => found = ClientTaken::No(words),
+            ClientTaken::No(refusal) => found = ClientTaken::No(refusal),
             ClientTaken::Unknown(words) if !matches!(found, ClientTaken::No(_)) => found = ClientTaken::Unknown(words),
             ClientTaken::Unknown(_) => {}
         }

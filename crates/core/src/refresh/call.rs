@@ -7,7 +7,7 @@ use tracing::warn;
 
 use super::Engine;
 use crate::{
-    exchange::{self, Grant, Outcome},
+    exchange::{self, Grant, Outcome, Refusal},
     ports::{HttpFailure, OAuthApp},
     provider::{OAuth2, Provider},
 };
@@ -22,8 +22,8 @@ const CLIENT_CHECK: Duration = Duration::from_secs(8);
 pub enum ClientTaken {
     /// It does.
     Yes,
-    /// It refuses the client, in these words.
-    No(String),
+    /// It refuses the client.
+    No(Refusal),
     /// It did not say, for this reason.
     Unknown(String),
 }
@@ -87,7 +87,7 @@ impl Engine {
         match self.call(provider, facts, app, secret, grant, CLIENT_CHECK).await {
             Outcome::Rotated(_) | Outcome::Rejected(_) => ClientTaken::Yes,
             Outcome::AppBroken(refusal) => match refusal.code.as_deref() {
-                Some("invalid_client" | "unauthorized_client") => ClientTaken::No(refusal.words()),
+                Some("invalid_client" | "unauthorized_client") => ClientTaken::No(refusal),
                 _ => ClientTaken::Unknown(refusal.words()),
             },
             Outcome::Busy(refusal) | Outcome::Transient(refusal) | Outcome::Ambiguous(refusal) => {

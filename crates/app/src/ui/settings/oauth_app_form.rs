@@ -256,25 +256,27 @@ async fn checked(
     let plain = secret.as_ref().and_then(|secret| secret.secret.clone());
     let taken = check(app, provider, client_id, plain.as_ref()).await?;
     let Some(secret) = secret else {
-        return Ok(refused(provider.about().name, "this client without a secret", &taken, None).unwrap_or_default());
+        return Ok(refused(provider.about().name, "this client without a secret", &taken).unwrap_or_default());
     };
     secret.checked_at = (taken == ClientTaken::Yes).then(|| app.seams.clock.now());
     let name = provider.about().name;
-    Ok(refused(name, "this client id and secret", &taken, plain.as_ref()).unwrap_or_default())
+    Ok(refused(name, "this client id and secret", &taken).unwrap_or_default())
 }
 
 /// In words: what it refuses, and that nothing was saved.
-fn refused(name: &str, what: &str, taken: &ClientTaken, secret: Option<&SecretString>) -> Option<String> {
-    let ClientTaken::No(words) = taken else { return None };
-    let words = without(words, secret);
-    Some(format!("{name} refuses {what} ({words}). Nothing was saved; what was set before still counts."))
+fn refused(name: &str, what: &str, taken: &ClientTaken) -> Option<String> {
+    let ClientTaken::No(refusal) = taken else { return None };
+    let code = refusal.code.as_deref().unwrap_or("without an error code");
+    Some(format!("{name} refuses {what} ({code}). Nothing was saved; what was set before still counts."))
 }
 
 /// What a check found that is not as it should be.
 fn refusal(name: &str, which: &str, taken: &ClientTaken, secret: Option<&SecretString>) -> Option<String> {
     match taken {
         ClientTaken::Yes => None,
-        ClientTaken::No(words) => Some(format!("{name} refuses the {which} secret ({}).", without(words, secret))),
+        ClientTaken::No(refusal) => {
+            Some(format!("{name} refuses the {which} secret ({}).", without(&refusal.words(), secret)))
+        }
         ClientTaken::Unknown(words) => {
             Some(format!("The {which} secret could not be checked ({}).", without(words, secret)))
         }
