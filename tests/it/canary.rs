@@ -27,6 +27,7 @@ const EXTRA: &str = "whsec_planted-extra-value";
 const MORE: &str = "planted-second-extra-value";
 const MISPLACED: &str = "zd_rt_planted-in-the-wrong-place";
 const FOREIGN: &str = "eyJ-planted-token-of-nobody";
+const CUSTOMER: &str = "planted-words-of-a-customer";
 const CODE: &str = "planted-code-that-was-never-issued";
 
 /// Calls the API and keeps what it answered, but for the answers that are meant to carry a secret.
@@ -87,6 +88,7 @@ async fn planted_secrets_appear_nowhere(db: Arc<Database>) {
         ("another extra", MORE),
         ("a token in the wrong place", MISPLACED),
         ("a token of nobody", FOREIGN),
+        ("a customer's words", CUSTOMER),
         ("a code that was never issued", CODE),
     ] {
         canaries.plant(name, secret);
@@ -97,8 +99,16 @@ async fn planted_secrets_appear_nowhere(db: Arc<Database>) {
     let server = here.serve().await;
     // Printed once, on purpose: made by an installation whose words are not kept.
     let aside = Installation::new(&db, &sandbox);
-    let key =
-        ["key", "create", "--org", "Acme", "--name", "ci", "--scope", "connectors:read,connectors:write,tokens:read"];
+    let key = [
+        "key",
+        "create",
+        "--org",
+        "Acme",
+        "--name",
+        "ci",
+        "--scope",
+        "connectors:read,connectors:write,tokens:read,proxy",
+    ];
     let key = aside.run(&key).await.done().out.trim().to_owned();
     canaries.plant("the API key", &key);
     let mut api = Api { server: &server, key: &key, seen: Vec::new() };
@@ -141,6 +151,25 @@ async fn planted_secrets_appear_nowhere(db: Arc<Database>) {
     let (status, _) =
         api.post(&format!("{path}/token/rejected"), json!({ "access_token": token["access_token"] })).await;
     assert_eq!(status, 200);
+
+    // The provider is called through the proxy: well, with a dead token, where nobody may, and in vain.
+    let ticket = json!({ "ticket": { "subject": CUSTOMER } }).to_string();
+    let query = format!("query={CUSTOMER}&token={FOREIGN}");
+    assert_eq!(api.get(&format!("{path}/proxy/api/v2/users/me.json?{query}")).await.0, 200);
+    acme.expire_access_tokens();
+    let upload = |end: &str| (Method::POST, format!("{path}/proxy/{end}?{query}"), Some(ticket.clone()));
+    let large = (Method::POST, format!("{path}/proxy/api/v2/uploads?{query}"), Some(CUSTOMER.repeat(20_000)));
+    for ((method, target, body), status) in [
+        (large, 503),
+        (upload(&format!("api/v2/{CUSTOMER}")), 404),
+        (upload("oauth/tokens"), 403),
+        (upload(&format!("%252e%252e/{CUSTOMER}")), 422),
+    ] {
+        assert_eq!(api.call(method, &target, body).await.0, status, "{target}");
+    }
+    acme.trouble(|faults| faults.api_drop_before = 1);
+    assert_eq!(api.get(&format!("{path}/proxy/api/v2/{CUSTOMER}?{query}")).await.0, 502);
+
     sandbox.set_client_secret("another-secret", None);
     let (_, token) = api.get(&format!("{path}/token")).await;
     acme.expire_access_tokens();

@@ -22,6 +22,7 @@ on_both! {
     only_an_api_key_with_the_scope_opens_it,
     what_would_repeat_the_credential_or_upgrade_is_refused,
     without_a_token_it_answers_as_the_token_call_does,
+    without_a_database_it_answers_as_the_token_call_does,
 }
 
 /// AP-02
@@ -220,4 +221,21 @@ async fn without_a_token_it_answers_as_the_token_call_does(db: Arc<Database>) {
     let told = app.raw(Method::GET, &proxied(&id, ME), Some(&narrow), &[], Vec::new()).await;
     let told = ours(told, 409, "connector_auth_failed");
     assert_eq!(told.text_of("reconnect_url"), format!("{}/connectors/{id}", app.base));
+}
+
+async fn without_a_database_it_answers_as_the_token_call_does(db: Arc<Database>) {
+    let app = TestApp::start(&db).await;
+    let id = app.import("acme").await;
+    // Not remembered yet, so it has to be looked up.
+    let key = app.key_with(&["proxy", "tokens:read"]).await;
+    db.execute("ALTER TABLE api_keys RENAME TO api_keys_away").await;
+
+    let proxy = app.raw(Method::GET, &proxied(&id, ME), Some(&key), &[], Vec::new()).await;
+    let token = app.call(Method::GET, &format!("/connectors/{id}/token"), Some(&key), None).await;
+
+    let (proxy, token) = (ours(proxy, 503, "refresh_unavailable"), token.problem(503, "refresh_unavailable"));
+    assert_eq!((&proxy.json, proxy.header("retry-after")), (&token.json, token.header("retry-after")));
+    db.execute("ALTER TABLE api_keys_away RENAME TO api_keys").await;
+    let again = app.raw(Method::GET, &proxied(&id, ME), Some(&key), &[], Vec::new()).await;
+    let _alive = theirs(again).expect(200);
 }
