@@ -57,6 +57,9 @@ const TABLE: &[(&str, &str, Takes)] = &[
     ("POST", "/sign-in", Takes::Nothing),
     ("POST", "/sign-out", Takes::Nothing),
     ("GET", "/demo/open/{key}", Takes::Nothing),
+    ("GET", "/demo/mailbox", Takes::SignedIn),
+    ("GET", "/demo/mailbox/{id}", Takes::SignedIn),
+    ("GET", "/demo/mailbox/{id}/html", Takes::SignedIn),
     ("GET", "/events", Takes::SignedIn),
     ("GET", "/connectors", Takes::SignedIn),
     ("GET", "/connectors/new", ADMIN),
@@ -162,6 +165,8 @@ fn expected(who: Who, path: &str, takes: Takes) -> Ending {
     match (takes, role) {
         (Takes::Nothing, _) => Ending::Opens,
         (_, None) => Ending::SignIn,
+        // This is no demo.
+        (Takes::SignedIn, _) if path.starts_with("/demo/") => Ending::NotFound,
         (Takes::Operator, _) if who != Who::Operator => Ending::NotFound,
         (Takes::Role(needed), Some(role)) if role < needed => Ending::Forbidden,
         _ if who == Who::Stranger && (OF_AN_ORG.contains(&path) || path.starts_with("/agents/{id}")) => {
@@ -264,6 +269,7 @@ impl House {
         let filled = match path {
             "/static/{file}" => path.replace("{file}", "style.css"),
             "/demo/open/{key}" => path.replace("{key}", "x"),
+            of_mail if of_mail.starts_with("/demo/mailbox/") => path.replace("{id}", "x"),
             "/settings/keys/{id}/revoke" => {
                 let at = self.app.app.seams.clock.now();
                 let key = store.create_key(&self.app.org, "to revoke", &[], &rand32(), at).await.unwrap();

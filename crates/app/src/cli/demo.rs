@@ -10,7 +10,7 @@ use std::{
     io::{self, Write},
     path::{Path, PathBuf},
     process::ExitCode,
-    sync::Arc,
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -25,12 +25,16 @@ use crate::{
     config::{Config, OAuthAppConfig, PrivateHost, ProviderConfig},
     demo::{self, Demo},
     logging,
+    mail::Mailbox,
     seams::Seams,
     serve,
 };
 
 /// Short enough to see a rotation while reading the story.
 const TOKEN_LIFE: Duration = Duration::from_mins(1);
+
+/// Who writes the mails.
+const FROM: &str = "Holdfast demo <holdfast@tidewater.example>";
 
 /// Runs until Ctrl-C.
 pub(super) async fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
@@ -62,7 +66,8 @@ pub(super) async fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
     let mut config = config(&folder, &sandbox)?;
     config.listen = listener.local_addr()?;
     logging::init(&config.log, "warn");
-    let seams = Seams::system(&config)?;
+    let mailbox = Mailbox::in_folder(folder.mails()).context("the folder of the demo's mails cannot be used")?;
+    let seams = Seams { mail: Some(Arc::new(mailbox.clone())), ..Seams::system(&config)? };
     let (app, lock) = App::build(config, seams).await.context("the demo cannot go on; --fresh starts over")?;
     if !kept.seeded {
         kept.connector = Some(people::seed(&app, &sandbox, &kept, TOKEN_LIFE).await?);
@@ -75,6 +80,8 @@ pub(super) async fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
         password: kept.password.clone().into(),
         password_hash: people::hash_of(&app, &kept).await?,
         folder: dir.canonicalize()?,
+        mailbox,
+        read_at: Mutex::default(),
     };
     folder.write_story(&story(&app, &sandbox, &kept))?;
     let open = demo::address(&app, &demo.password);
@@ -106,6 +113,7 @@ fn config(folder: &Folder, sandbox: &Sandbox) -> anyhow::Result<Config> {
     config.master_key = Some(folder.master_key()?);
     config.network.allow_private_hosts = vec![PrivateHost::Loopback];
     config.refresh.loop_interval = Duration::from_secs(1);
+    config.mail.from = Some(FROM.to_owned());
     config.oauth_apps.insert(
         "zendesk".to_owned(),
         OAuthAppConfig {

@@ -1,6 +1,7 @@
 //! The story in steps. Where it stands is never remembered: it is read from what has happened, so that whoever goes their
 //! own way finds the bar where they are.
 
+use chrono::{DateTime, Utc};
 use holdfast_core::Health;
 use holdfast_store::Milestones;
 use serde::Serialize;
@@ -16,6 +17,15 @@ pub(crate) struct Bar {
     steps: Vec<Step>,
     /// In short: where the story stands.
     stand: String,
+}
+
+/// What the mailbox has to say to the story.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Mails {
+    /// The newest.
+    pub(super) sent_at: Option<DateTime<Utc>>,
+    /// Somebody last looked at one.
+    pub(super) read_at: Option<DateTime<Utc>>,
 }
 
 /// A step of the story.
@@ -52,12 +62,18 @@ impl Link {
 }
 
 impl Bar {
-    pub(super) fn new(connectors: &[Milestones], control: &str) -> Self {
-        let mut steps =
-            vec![connect(connectors), rotate(connectors), broken(connectors, control), reconnect(connectors)];
+    pub(super) fn new(connectors: &[Milestones], mails: Mails, control: &str) -> Self {
+        let mut steps = vec![
+            connect(connectors),
+            rotate(connectors),
+            broken(connectors, control),
+            read(connectors, mails),
+            reconnect(connectors),
+        ];
         let needs_a_person = connectors.iter().any(|one| one.health == Health::AuthFailed);
         // Something that needs a person comes first, whatever was left out before it.
         let now = match steps.iter().position(|step| step.state != State::Done) {
+            Some(_) if needs_a_person && steps[READ].state != State::Done => Some(READ),
             Some(_) if needs_a_person => Some(steps.len() - 1),
             first => first,
         };
@@ -74,6 +90,9 @@ impl Bar {
         Self { control: control.to_owned(), steps, stand }
     }
 }
+
+/// The place of reading the mail.
+const READ: usize = 3;
 
 fn step(title: &'static str, done: bool, words: impl Into<String>, link: Option<Link>) -> Step {
     let state = if done { State::Done } else { State::Ahead };
@@ -135,15 +154,36 @@ fn broken(connectors: &[Milestones], control: &str) -> Step {
     step(title, false, words, sandbox(&target.account))
 }
 
+fn read(connectors: &[Milestones], mails: Mails) -> Step {
+    let title = "Read the mail";
+    let mailbox = Some(Link::new("Open the mailbox", "/demo/mailbox"));
+    let Some(broken) = last_broken(connectors) else {
+        return step(title, false, "Its agents stop, and the admins are told by mail.", None);
+    };
+    if works_again(broken) || mails.read_at >= broken.failed_at {
+        return step(title, true, "It says what happened, what has stopped, and has one button.", mailbox);
+    }
+    let words = if mails.sent_at >= broken.failed_at {
+        format!("Everybody who can mend {} has one: what happened, what has stopped, and one button.", broken.name)
+    } else {
+        "A mail is on its way to everybody who can mend it; it waits a few seconds for company.".to_owned()
+    };
+    step(title, false, words, mailbox)
+}
+
 fn reconnect(connectors: &[Milestones]) -> Step {
     let title = "Reconnect";
     match last_broken(connectors) {
-        None => step(title, false, "One press on Reconnect brings it back in place.", None),
-        Some(broken) if works_again(broken) => {
-            step(title, true, format!("{} works again, under the same id.", broken.name), Some(open(broken)))
-        }
+        None => step(title, false, "One press on Reconnect brings it back in place, and its agents run again.", None),
+        Some(broken) if works_again(broken) => step(
+            title,
+            true,
+            format!("{} works again, under the same id, and so do its agents.", broken.name),
+            Some(open(broken)),
+        ),
         Some(broken) => {
-            let words = format!("{} needs you: press Reconnect on its page, and allow it.", broken.name);
+            let words =
+                format!("{} needs you: press Reconnect, in the mail or on its page, and allow it.", broken.name);
             step(title, false, words, Some(open(broken)))
         }
     }
@@ -179,8 +219,8 @@ mod tests {
         }
     }
 
-    fn states(connectors: &[Milestones]) -> String {
-        let bar = Bar::new(connectors, "http://127.0.0.1:9/control");
+    fn states(connectors: &[Milestones], mails: Mails) -> String {
+        let bar = Bar::new(connectors, mails, "http://127.0.0.1:9/control");
         let letter = |step: &Step| match step.state {
             State::Done => 'd',
             State::Now => 'N',
@@ -195,20 +235,47 @@ mod tests {
         let acme = |health, failed| connector("acme", health, [Some(1), Some(30), failed]);
         let globex = |health, rotated, failed| connector("globex", health, [Some(40), rotated, failed]);
         let healed = connector("acme", Connected, [Some(90), Some(30), Some(80)]);
+        let mails = |sent: Option<i64>, read: Option<i64>| Mails {
+            sent_at: sent.map(|at| DateTime::from_timestamp(at, 0).unwrap()),
+            read_at: read.map(|at| DateTime::from_timestamp(at, 0).unwrap()),
+        };
+        let none = Mails::default();
         let table = [
-            ("nothing has happened", vec![acme(Connected, None)], "N---"),
-            ("a consent was begun", vec![acme(Connected, None), connector("globex", Pending, [None; 3])], "N---"),
-            ("connected", vec![acme(Connected, None), globex(Connected, None, None)], "dN--"),
-            ("rotated", vec![acme(Connected, None), globex(Connected, Some(70), None)], "ddN-"),
-            ("broken", vec![acme(AuthFailed, Some(80)), globex(Connected, Some(70), None)], "dddN"),
-            ("mended", vec![healed.clone(), globex(Connected, Some(70), None)], "dddd"),
-            ("broken again", vec![healed.clone(), globex(AuthFailed, Some(70), Some(99))], "dddN"),
-            ("broken before anything else", vec![acme(AuthFailed, Some(5))], "--dN"),
-            ("mended before anything else", vec![healed], "N-dd"),
-            ("everything was deleted", vec![], "N---"),
+            ("nothing has happened", vec![acme(Connected, None)], none, "N----"),
+            (
+                "a consent was begun",
+                vec![acme(Connected, None), connector("globex", Pending, [None; 3])],
+                none,
+                "N----",
+            ),
+            ("connected", vec![acme(Connected, None), globex(Connected, None, None)], none, "dN---"),
+            ("rotated", vec![acme(Connected, None), globex(Connected, Some(70), None)], none, "ddN--"),
+            ("broken", vec![acme(AuthFailed, Some(80)), globex(Connected, Some(70), None)], none, "dddN-"),
+            (
+                "told",
+                vec![acme(AuthFailed, Some(80)), globex(Connected, Some(70), None)],
+                mails(Some(83), Some(20)),
+                "dddN-",
+            ),
+            (
+                "read",
+                vec![acme(AuthFailed, Some(80)), globex(Connected, Some(70), None)],
+                mails(Some(83), Some(85)),
+                "ddddN",
+            ),
+            ("mended", vec![healed.clone(), globex(Connected, Some(70), None)], none, "ddddd"),
+            (
+                "broken again",
+                vec![healed.clone(), globex(AuthFailed, Some(70), Some(99))],
+                mails(Some(83), Some(85)),
+                "dddN-",
+            ),
+            ("broken before anything else", vec![acme(AuthFailed, Some(5))], none, "--dN-"),
+            ("mended before anything else", vec![healed], none, "N-ddd"),
+            ("everything was deleted", vec![], none, "N----"),
         ];
-        for (what, connectors, expected) in table {
-            assert_eq!(states(&connectors), expected, "{what}");
+        for (what, connectors, mails, expected) in table {
+            assert_eq!(states(&connectors, mails), expected, "{what}");
         }
     }
 
@@ -216,20 +283,20 @@ mod tests {
     fn the_bar_is_shown_and_escapes_names() {
         let mut acme = connector("acme", Health::AuthFailed, [Some(1), None, Some(2)]);
         acme.name = "<b>Acme</b>".to_owned();
-        let bar = Bar::new(&[acme], "http://127.0.0.1:9/control");
+        let bar = Bar::new(&[acme], Mails::default(), "http://127.0.0.1:9/control");
 
         let views = crate::ui::view::Views::load().unwrap();
         let html = views.render("partials/demo.html", &serde_json::json!({ "frame": { "demo": bar } })).unwrap();
 
         assert!(html.contains("&lt;b&gt;Acme&lt;") && !html.contains("<b>"), "{html}");
-        assert_eq!((html.matches("<li").count(), html.matches("aria-current=\"step\"").count()), (4, 1), "{html}");
-        assert!(html.contains("Step 4 of 4: Reconnect"), "{html}");
+        assert_eq!((html.matches("<li").count(), html.matches("aria-current=\"step\"").count()), (5, 1), "{html}");
+        assert!(html.contains("Step 4 of 5: Read the mail"), "{html}");
     }
 
     #[test]
     fn each_step_leads_to_where_it_is_taken() {
         let acme = connector("acme", Health::Connected, [Some(1), None, None]);
-        let bar = Bar::new(&[acme], "http://127.0.0.1:9/control");
+        let bar = Bar::new(&[acme], Mails::default(), "http://127.0.0.1:9/control");
 
         let hrefs: Vec<_> = bar.steps.iter().map(|step| step.link.as_ref().map(|link| link.href.as_str())).collect();
         let expected = [
@@ -237,8 +304,9 @@ mod tests {
             Some("/connectors/con_acme"),
             Some("http://127.0.0.1:9/control#acme"),
             None,
+            None,
         ];
         assert_eq!(hrefs, expected);
-        assert_eq!(bar.stand, "Step 1 of 4: Connect a helpdesk");
+        assert_eq!(bar.stand, "Step 1 of 5: Connect a helpdesk");
     }
 }

@@ -77,6 +77,7 @@ pub(crate) struct View<'a, C> {
     person: Option<&'a Person>,
     csrf: &'a str,
     leads_to: Option<&'a str>,
+    frames: bool,
     page: &'a C,
 }
 
@@ -84,13 +85,13 @@ impl<'a, C: Serialize> View<'a, C> {
     /// For somebody who is signed in.
     pub(crate) fn of(person: &'a Person, here: Here, template: &'static str, title: &'a str, page: &'a C) -> Self {
         let (csrf, person) = (person.csrf.as_str(), Some(person));
-        Self { template, title, here, status: StatusCode::OK, person, csrf, leads_to: None, page }
+        Self { template, title, here, status: StatusCode::OK, person, csrf, leads_to: None, frames: false, page }
     }
 
     /// For anybody; `csrf` is a [`super::person::Visitor`]'s.
     pub(crate) fn plain(csrf: &'a str, template: &'static str, title: &'a str, page: &'a C) -> Self {
         let here = Here::Nowhere;
-        Self { template, title, here, status: StatusCode::OK, person: None, csrf, leads_to: None, page }
+        Self { template, title, here, status: StatusCode::OK, person: None, csrf, leads_to: None, frames: false, page }
     }
 
     /// With another status than 200.
@@ -103,6 +104,12 @@ impl<'a, C: Serialize> View<'a, C> {
     /// after a form to `form-action`.
     pub(crate) fn leads_to(mut self, sources: &'a str) -> Self {
         self.leads_to = Some(sources);
+        self
+    }
+
+    /// It shows another page of ours in a frame.
+    pub(crate) fn framing(mut self) -> Self {
+        self.frames = true;
         self
     }
 
@@ -130,7 +137,8 @@ impl<'a, C: Serialize> View<'a, C> {
         let context = Whole { frame, page: self.page };
         match app.views.render(self.template, &context) {
             Ok(html) => {
-                (self.status, [(header::CONTENT_SECURITY_POLICY, policy(self.leads_to))], Html(html)).into_response()
+                (self.status, [(header::CONTENT_SECURITY_POLICY, policy(self.leads_to, self.frames))], Html(html))
+                    .into_response()
             }
             Err(cause) => {
                 error!(error = format!("{cause:#}"), "a page could not be rendered");
@@ -174,10 +182,11 @@ struct Shown<'a> {
     owner: bool,
 }
 
-fn policy(leads_to: Option<&str>) -> HeaderValue {
+fn policy(leads_to: Option<&str>, frames: bool) -> HeaderValue {
     let more = leads_to.map(|sources| format!(" {sources}")).unwrap_or_default();
+    let frames = if frames { " frame-src 'self';" } else { "" };
     let policy = format!(
-        "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; \
+        "default-src 'none';{frames} style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; \
          form-action 'self'{more}; base-uri 'none'; frame-ancestors 'none'"
     );
     HeaderValue::try_from(policy).expect("sources are a valid header")

@@ -25,6 +25,7 @@ const DATABASE: &str = "holdfast.sqlite";
 const MASTER_KEY: &str = "master.key";
 const SANDBOX: &str = "sandbox.json";
 const STORY: &str = "demo.env";
+const MAILS: &str = "mails";
 /// Grows when a folder of before can no longer be gone on with.
 const FORMAT: u32 = 1;
 
@@ -113,6 +114,11 @@ impl Folder {
                 Err(error) => return Err(error).with_context(|| format!("cannot remove {name}")),
             }
         }
+        match fs::remove_dir_all(self.mails()) {
+            Ok(()) => gone.push(MAILS.to_owned()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error).with_context(|| format!("cannot remove {MAILS}")),
+        }
         Ok(gone)
     }
 
@@ -151,6 +157,11 @@ impl Folder {
 
     pub(super) fn database(&self) -> PathBuf {
         self.dir.join(DATABASE)
+    }
+
+    /// Where the mails are kept.
+    pub(super) fn mails(&self) -> PathBuf {
+        self.dir.join(MAILS)
     }
 
     /// Where the sandbox keeps its state.

@@ -11,9 +11,20 @@ use secrecy::SecretString;
 use serde_json::json;
 
 use super::folder::Kept;
-use crate::{api::import_line, app::App, demo, keys, ui::passwords};
+use crate::{
+    agents::{
+        self,
+        manage::{BindingBody, NewAgentBody, TriggerBody},
+    },
+    api::import_line,
+    app::App,
+    demo, keys,
+    ui::passwords,
+};
 
 const ORG: &str = "Tidewater Supply";
+/// Seconds between two runs of the agent.
+const AGENT_EVERY_SECS: u64 = 20;
 
 /// Somebody of that company.
 pub(super) struct Somebody {
@@ -49,10 +60,26 @@ pub(super) async fn seed(
         app.store.create_key(&org, "demo", &scopes, &hash, app.seams.clock.now()).await?;
     }
     let connectors = app.store.connectors(&org, &Filter::default(), None, 1).await?.data;
-    match connectors.first() {
-        Some(view) => Ok(view.snapshot.connector.to_string()),
-        None => connect(app, &org, sandbox, token_life).await,
+    let connector = match connectors.first() {
+        Some(view) => view.snapshot.connector.to_string(),
+        None => connect(app, &org, sandbox, token_life).await?,
+    };
+    if app.store.agents(&org, None, 1).await?.data.is_empty() {
+        put_to_work(app, &org, &connector).await?;
     }
+    Ok(connector)
+}
+
+/// An agent of the first sample, often enough to be seen at work.
+async fn put_to_work(app: &Arc<App>, org: &OrgId, connector: &str) -> anyhow::Result<()> {
+    let body = NewAgentBody {
+        sample: Some("annotate_urgent_tickets".to_owned()),
+        connectors: vec![BindingBody { connector: connector.to_owned(), ..BindingBody::default() }],
+        trigger: Some(TriggerBody { kind: "schedule".to_owned(), every_secs: Some(AGENT_EVERY_SECS) }),
+        ..NewAgentBody::default()
+    };
+    let made = agents::manage::create(app, org, OWNER.name, None, body).await;
+    made.map(|_| ()).map_err(|problem| anyhow!("the agent was not made: {}", problem.detail()))
 }
 
 /// What is stored of the password, if it still is the owner's.
