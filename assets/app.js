@@ -175,8 +175,10 @@ const live = () => {
     } else if (!events) {
       events = new EventSource(address());
       events.addEventListener("changed", refresh);
-      // What happened before the stream was open.
-      events.addEventListener("open", refresh);
+      // Refused for good, most likely since the session is over: the page itself knows where to go.
+      events.addEventListener("error", () => {
+        if (events?.readyState === EventSource.CLOSED) setTimeout(refresh, 2000);
+      });
     }
   };
   document.addEventListener("visibilitychange", follow);

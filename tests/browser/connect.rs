@@ -203,9 +203,6 @@ async fn every_page_of_the_flow_can_be_used_by_everybody() {
             chromium.heading("This link is not known").await;
             chromium.inspect("connect-link-unknown").await;
 
-            chromium.open(&format!("{}/connectors/any", app.base)).await;
-            chromium.inspect("connector-needs-an-admin").await;
-
             chromium.open(&other).await;
             chromium.press(CONTINUE).await;
             chromium.heading("Allow Holdfast to access Globex?").await;

@@ -4,6 +4,7 @@
 
 mod agents;
 mod connect;
+mod connectors;
 mod demo;
 mod harness;
 mod sandbox;

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use holdfast_core::Role;
-use holdfast_sandbox::Canned;
+use holdfast_sandbox::{Canned, Counters};
 use holdfast_tests::{
     browser::{Browser, Page},
     database::Database,
@@ -165,7 +165,7 @@ async fn what_is_no_account_is_refused_and_kept(db: Arc<Database>) {
     let page = ada.submit(form, form, &[("account", "acme"), ("name", "a\nb")]).await.expect(422);
     assert!(page.says("A name has 1 to 100 characters"), "{}", page.text);
     assert_eq!(db.number("SELECT COUNT(*) FROM connectors").await, 0);
-    assert_eq!(app.acme.counters(), Default::default());
+    assert_eq!(app.acme.counters(), Counters::default());
     assert_eq!(ada.open("/connectors/new/no-such-thing").await.status, 404);
 }
 

@@ -10,6 +10,7 @@ use holdfast_tests::{
     html::{Element, Form},
     on_both,
     service::TestApp,
+    wait::until,
 };
 use reqwest::Method;
 use serde_json::json;
@@ -19,6 +20,7 @@ on_both! {
     home_tells_first_what_needs_somebody,
     home_is_searched_filtered_and_paged,
     a_failed_connector_says_why_since_when_and_what_to_do,
+    the_agents_of_a_connector_are_named_where_they_matter,
     a_degraded_connector_needs_nobody,
     a_test_answers_on_the_page,
     each_way_of_failing_a_test_has_its_next_step,
@@ -38,8 +40,7 @@ fn part(page: &Page, id: &str) -> Element {
 
 /// The names in the list, in order.
 fn listed(page: &Page) -> Vec<String> {
-    let names = page.read().named("tr").into_iter().filter_map(|row| Some(row.named("bdi").first()?.text())).collect();
-    names
+    page.read().named("tr").into_iter().filter_map(|row| Some(row.named("bdi").first()?.text())).collect()
 }
 
 async fn home_begins_with_the_catalogue(db: Arc<Database>) {
@@ -187,6 +188,50 @@ async fn a_failed_connector_says_why_since_when_and_what_to_do(db: Arc<Database>
     let stranger = Browser::new().visit(&told).await.expect(200);
     assert_eq!(stranger.title(), "Sign in");
     assert_eq!(stranger.url, format!("{}/sign-in?next=%2Fconnectors%2F{id}", app.base));
+}
+
+async fn the_agents_of_a_connector_are_named_where_they_matter(db: Arc<Database>) {
+    let app = TestApp::start(&db).await;
+    let id = app.import_with("acme", json!({ "name": "Support" })).await;
+    let other = app.import_with("globex", json!({ "name": "Other" })).await;
+    let make = async |name: &str, connector: &str| {
+        let body = json!({
+            "name": name, "sample": "annotate_urgent_tickets", "trigger": { "kind": "manual" },
+            "connectors": [{ "connector": connector }],
+        });
+        app.post("/agents", body).await.expect(201).text_of("id")
+    };
+    let (one, two) = (make("Triage <1>", &id).await, make("Tagger", &id).await);
+    let _third = make("Writer", &id).await;
+    make("Elsewhere", &other).await;
+    let _paused = app.post(&format!("/agents/{two}/pause"), json!({})).await.expect(200);
+    let ada = app.somebody(Role::Admin).await;
+    let path = format!("/connectors/{id}");
+    let row =
+        |page: &Page| page.read().named("tr").into_iter().find(|row| row.text().contains("Support")).unwrap().text();
+
+    let home = ada.open("/connectors").await.expect(200);
+    assert!(row(&home).contains("Tagger, Triage <1> and 1 more"), "{}", row(&home));
+    let agents = part(&ada.open(&path).await, "agents");
+    assert_eq!(agents.text(), "Agents Tagger Paused Triage <1> Active Writer Active");
+    assert_eq!(agents.link("Triage <1>"), Some(format!("/agents/{one}")));
+    let before = ada.open(&format!("{path}/disconnect")).await;
+    assert!(before.says("These agents stop: Triage <1>, Writer."), "those that work now: {}", before.text);
+
+    app.fail(&id).await;
+    let page = ada.open(&path).await;
+    let told = "Stopped for it: Tagger, Triage <1>, Writer. They run again by themselves once it is reconnected.";
+    assert!(part(&page, "state").text().contains(told), "{}", part(&page, "state").text());
+    assert_eq!(part(&page, "agents").text(), "Agents Tagger Stopped Triage <1> Stopped Writer Stopped");
+    let home = ada.open("/connectors").await;
+    assert!(part(&home, "needs").text().contains("Stopped for it: Tagger, Triage <1>, Writer"), "{}", home.text);
+    assert!(!part(&home, "needs").text().contains("Elsewhere"), "{}", home.text);
+
+    let started = ada.submit(&path, &format!("{path}/reconnect"), &[]).await;
+    ada.browser.visit(&app.sandbox.consent(&started.location(), "ada").unwrap()).await;
+    let working = async || part(&ada.open(&path).await, "agents").text();
+    until("the agents run again", working, |agents| agents == "Agents Tagger Paused Triage <1> Active Writer Active")
+        .await;
 }
 
 async fn a_degraded_connector_needs_nobody(db: Arc<Database>) {
@@ -534,7 +579,11 @@ async fn refreshes_are_drawn_with_a_table_for_readers(db: Arc<Database>) {
     let chart = part(&ada.open(&path).await, "chart");
 
     assert_eq!(chart.named("svg")[0].get("aria-label"), Some("Refreshes: 1 renewed, 1 failed"));
-    assert_eq!(chart.named("svg")[0].named("title").len(), 14, "each day says what it is");
+    let said: Vec<_> = chart.named("svg")[0].named("title").iter().map(|title| title.raw()).collect();
+    assert!(
+        !said.is_empty() && said.iter().all(|day| day.contains(" renewed, ")),
+        "each bar says what it is: {said:?}"
+    );
     let rows: Vec<_> = chart.named("tbody")[0].named("tr").iter().map(|row| row.text()).collect();
     assert_eq!(rows.len(), 14);
     let sum = |column: usize| -> u32 {

@@ -2,8 +2,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use holdfast_core::Role;
+use holdfast_core::{Role, ports::Clock as _};
 use holdfast_tests::{
+    browser::Page,
     database::{Database, on_postgres},
     on_both,
     people::Person,
@@ -17,6 +18,7 @@ on_both! {
     a_failure_is_told_and_the_page_shows_it,
     only_what_concerns_the_page_is_told,
     many_changes_at_once_are_told_once,
+    what_a_page_missed_before_it_listened_is_told_at_once,
     a_stream_ends_with_the_session,
     a_stream_ends_when_the_service_stops,
     a_session_has_only_so_many_streams,
@@ -38,6 +40,11 @@ fn ask(person: &Person, path: &str) -> RequestBuilder {
     person.browser.request(Method::GET, &person.url(path)).header("accept", "text/event-stream")
 }
 
+/// Where a page follows what happens.
+fn stream_of(page: &Page) -> String {
+    page.read().all().iter().find_map(|part| part.get("data-events").map(str::to_owned)).unwrap()
+}
+
 impl Events {
     async fn open(person: &Person, path: &str) -> Self {
         let response = ask(person, path).send().await.unwrap();
@@ -46,6 +53,10 @@ impl Events {
         assert_eq!(response.headers()["cache-control"], "no-cache");
         let mut events = Self { response, read: String::new() };
         events.wait_for("retry: 1000").await;
+        // Who does not say what they know, is told to look.
+        if !path.contains("since=") {
+            events.changed().await;
+        }
         events
     }
 
@@ -63,7 +74,7 @@ impl Events {
     /// Waits for an event. It has data, without which browsers drop it.
     async fn changed(&mut self) {
         self.read.clear();
-        self.wait_for("event: changed\ndata: now\n\n").await;
+        self.wait_for("event: changed\ndata: now\n").await;
     }
 
     /// Nothing comes for a while.
@@ -91,12 +102,15 @@ async fn a_failure_is_told_and_the_page_shows_it(db: Arc<Database>) {
     let app = TestApp::start(&db).await;
     let id = app.import_with("acme", json!({ "name": "Support" })).await;
     let ada = app.somebody(Role::Viewer).await;
-    let page = ada.open(&format!("/connectors/{id}")).await;
-    let stream = page.read().all().iter().find_map(|part| part.get("data-events").map(str::to_owned)).unwrap();
-    assert_eq!(stream, format!("/events?connector={id}"));
-    let home = ada.open("/connectors").await;
-    assert!(home.text.contains("data-events=\"/events\""), "{}", home.text);
-    let (mut of_page, mut of_home) = (Events::open(&ada, &stream).await, Events::open(&ada, "/events").await);
+    let stream = stream_of(&ada.open(&format!("/connectors/{id}")).await);
+    assert!(stream.starts_with(&format!("/events?connector={id}&since=")), "{stream}");
+    let home = stream_of(&ada.open("/connectors").await);
+    assert!(home.starts_with("/events?since="), "{home}");
+    let (mut of_page, mut of_home) = (Events::open(&ada, &stream).await, Events::open(&ada, &home).await);
+    // A page that has missed nothing is not fetched again. Replicas' clocks may differ, so that theirs are to make sure.
+    if db.is_sqlite() {
+        tokio::join!(of_page.silent(), of_home.silent());
+    }
 
     fail(&app, &id).await;
 
@@ -145,6 +159,41 @@ async fn many_changes_at_once_are_told_once(db: Arc<Database>) {
 
     let told = events.read.matches("event: changed").count();
     assert!(told <= 10, "{told} events for 20 changes");
+}
+
+async fn what_a_page_missed_before_it_listened_is_told_at_once(db: Arc<Database>) {
+    let app = TestApp::start(&db).await;
+    let (id, other) = (app.import("acme").await, app.import("globex").await);
+    let ada = app.somebody(Role::Viewer).await;
+    let page = stream_of(&ada.open(&format!("/connectors/{id}")).await);
+    let others = stream_of(&ada.open(&format!("/connectors/{other}")).await);
+    let home = stream_of(&ada.open("/connectors").await);
+
+    let _tested = app.post(&format!("/connectors/{id}/test"), json!({})).await.expect(200);
+
+    for missed in [&page, &home] {
+        Events::open(&ada, missed).await.wait_for("event: changed").await;
+    }
+    if !db.is_sqlite() {
+        return;
+    }
+    Events::open(&ada, &others).await.silent().await;
+    // One that broke off says what it heard last; one of another time is told to look again.
+    app.clock.advance(Duration::from_secs(5));
+    let now = app.clock.now().timestamp_micros();
+    let (path, before) = page.split_once("since=").unwrap();
+    let before = before.parse::<i64>().unwrap();
+    for (since, id, told) in [(before, now, false), (now, before, true), (0, 0, true), (i64::MAX, i64::MAX, true)] {
+        let request = ask(&ada, &format!("{path}since={since}"));
+        let response = request.header("last-event-id", id.to_string()).send().await.unwrap();
+        let mut again = Events { response, read: String::new() };
+        again.wait_for("retry: 1000").await;
+        if told {
+            again.wait_for("event: changed").await;
+        } else {
+            again.silent().await;
+        }
+    }
 }
 
 async fn a_stream_ends_with_the_session(db: Arc<Database>) {

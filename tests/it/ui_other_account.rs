@@ -88,8 +88,8 @@ async fn a_reconnect_by_another_account_is_refused_with_both_names(db: Arc<Datab
     let before = app.show(&id).await;
     let ada = app.somebody(Role::Admin).await;
     *says.lock().unwrap() = Some(|identity| {
-        identity.account_id = "globex".to_owned();
-        identity.account_name = "globex <b>.zendesk.com".to_owned();
+        "globex".clone_into(&mut identity.account_id);
+        "globex <b>.zendesk.com".clone_into(&mut identity.account_name);
     });
 
     let page = reconnect(&app, &ada, &id).await;
@@ -127,7 +127,7 @@ async fn the_account_is_told_by_its_id_and_by_nothing_else(db: Arc<Database>) {
     assert!(reconnect(&app, &ada, &id).await.says("acme.zendesk.com is connected"));
 
     // The same address and name, another id.
-    *says.lock().unwrap() = Some(|identity| identity.account_id = "other".to_owned());
+    *says.lock().unwrap() = Some(|identity| "other".clone_into(&mut identity.account_id));
     let version = app.show(&id).await["credential"]["version"].clone();
     assert!(reconnect(&app, &ada, &id).await.says("That was another account"));
     assert_eq!(app.show(&id).await["credential"]["version"], version);

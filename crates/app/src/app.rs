@@ -3,6 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use anyhow::Context;
+use chrono::{DateTime, Utc};
 use holdfast_core::{
     ConnectorId, Engine, Providers, id,
     ports::{Signal, Signals, StoreError},
@@ -56,6 +57,8 @@ pub struct App {
     pub due: Notify,
     /// Pages that follow what happens.
     pub live: Live,
+    /// When this replica began to hear of changes.
+    pub started_at: DateTime<Utc>,
     /// Reconnect links that were handed out lately.
     pub links: Links,
     /// Templates of pages and mails.
@@ -118,6 +121,7 @@ impl App {
             meter: Arc::new(metrics.clone()),
         };
         let engine = Engine::new(ports, config.refresh.settings(), providers, replica);
+        let started_at = seams.clock.now();
         let app = Arc::new(Self {
             config,
             seams,
@@ -127,6 +131,7 @@ impl App {
             apps,
             due: Notify::new(),
             live: Live::default(),
+            started_at,
             links: Links::default(),
             views,
             agents: Agents::default(),

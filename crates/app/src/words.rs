@@ -2,6 +2,7 @@
 
 use holdfast_core::{
     Health,
+    agent::Status,
     credential::{Reason, Trouble},
     error::ErrorKind,
 };
@@ -88,6 +89,15 @@ pub(crate) fn health(health: Health, degraded: bool) -> (Tone, &'static str) {
         Health::AuthFailed => (BAD, "Needs Reconnect"),
         Health::Pending => (IDLE, "Not connected yet"),
         Health::Disconnected => (IDLE, "Disconnected"),
+    }
+}
+
+/// Whether an agent works, as a badge.
+pub(crate) fn agent(status: Status) -> (Tone, &'static str) {
+    match status {
+        Status::Active => (GOOD, "Active"),
+        Status::Paused => (IDLE, "Paused"),
+        Status::Deactivated => (BAD, "Stopped"),
     }
 }
 

@@ -16,7 +16,8 @@ mod timeline;
 
 use std::sync::Arc;
 
-use holdfast_core::{Health, Role, Snapshot};
+use holdfast_core::{Health, Role, Snapshot, agent::Status};
+use holdfast_store::AgentBrief;
 use serde::Serialize;
 
 use super::{
@@ -104,6 +105,31 @@ fn connect_word(health: Health) -> &'static str {
         Health::Pending => "Connect",
         Health::Connected | Health::AuthFailed => "Reconnect",
         Health::Disconnected => "Connect again",
+    }
+}
+
+/// An agent that works with a connector.
+#[derive(Serialize)]
+struct AgentLine {
+    id: String,
+    name: String,
+    badge: Badge,
+}
+
+impl AgentLine {
+    fn of(agent: &AgentBrief) -> Self {
+        let (tone, word) = words::agent(agent.status);
+        Self { id: agent.id.to_string(), name: agent.name.clone(), badge: Badge { tone, word } }
+    }
+
+    /// Those that a connector's failure has stopped.
+    fn stopped(agents: &[AgentBrief]) -> Vec<Self> {
+        agents.iter().filter(|agent| agent.status == Status::Deactivated).map(Self::of).collect()
+    }
+
+    /// Those that stop when the connector does.
+    fn working(agents: &[AgentBrief]) -> Vec<Self> {
+        agents.iter().filter(|agent| agent.status == Status::Active).map(Self::of).collect()
     }
 }
 

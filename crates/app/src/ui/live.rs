@@ -2,7 +2,7 @@
 //! fetched again. It works on every replica, since the store's signals reach each of them.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, VecDeque},
     convert::Infallible,
     sync::{Arc, Mutex},
     time::Duration,
@@ -17,11 +17,13 @@ use axum::{
     },
 };
 use axum_extra::extract::cookie::CookieJar;
+use chrono::{DateTime, TimeDelta, Utc};
 use futures::{Stream, stream};
 use holdfast_core::{
     AgentId, ConnectorId, OrgId,
     ports::{Signal, Signals, StoreError},
 };
+use holdfast_store::Kind;
 use serde::Deserialize;
 use tokio::sync::{Notify, broadcast::error::RecvError};
 use tracing::warn;
@@ -37,6 +39,12 @@ use crate::app::App;
 const LONGEST: Duration = Duration::from_mins(10);
 /// Changes come in groups: one event tells of all that happen within this.
 const GATHER: Duration = Duration::from_millis(80);
+/// Between two events; each makes a browser fetch its page again.
+const REST: Duration = Duration::from_millis(400);
+/// What happened lately is kept, so that a stream can tell what its page has missed since it was made.
+const MOST_RECENT: usize = 4096;
+/// Replicas' clocks differ by less, or a page is fetched once more than it had to be.
+const SKEW: TimeDelta = TimeDelta::seconds(2);
 /// Between two looks at whether the session still holds, when nothing happens.
 const QUIET: Duration = Duration::from_secs(20);
 /// A browser shows no more tabs at a time.
@@ -55,6 +63,8 @@ struct Inner {
     orgs: HashMap<Thing, OrgId>,
     listeners: HashMap<u64, Listener>,
     next: u64,
+    /// When this replica heard of what, oldest first; `None`: of anything.
+    recent: VecDeque<(DateTime<Utc>, Option<Thing>)>,
 }
 
 struct Listener {
@@ -127,6 +137,48 @@ impl Live {
         });
     }
 
+    /// Keeps in mind that it changed.
+    fn note(&self, at: DateTime<Utc>, thing: Option<Thing>) {
+        self.with(|inner| {
+            if inner.recent.len() >= MOST_RECENT {
+                inner.recent.pop_front();
+            }
+            inner.recent.push_back((at, thing));
+        });
+    }
+
+    /// Whether this page may have missed something since it was made.
+    async fn missed(&self, app: &App, org: &OrgId, only: Option<&Thing>, since: DateTime<Utc>) -> bool {
+        let (since, now) = match app.store.kind() {
+            Kind::Sqlite => (since, app.seams.clock.now()),
+            Kind::Postgres => (since - SKEW, app.seams.clock.now()),
+        };
+        let (whole, things) = self.with(|inner| {
+            let whole = inner.recent.len() < MOST_RECENT || inner.recent.front().is_none_or(|(at, _)| *at < since);
+            let things: Vec<_> =
+                inner.recent.iter().rev().take_while(|(at, _)| *at >= since).map(|(_, thing)| thing.clone()).collect();
+            (whole, things)
+        });
+        // From another time, or longer ago than is remembered; this replica may be younger than the page.
+        if !whole || since > now || app.started_at > since {
+            return true;
+        }
+        for thing in things {
+            let Some(thing) = thing else { return true };
+            let concerns = match only {
+                Some(only) => thing == *only,
+                None => match self.with(|inner| inner.orgs.get(&thing).cloned()) {
+                    Some(of) => of == *org,
+                    None => thing.org(app).await.is_ok_and(|of| of.as_ref() == Some(org)),
+                },
+            };
+            if concerns {
+                return true;
+            }
+        }
+        false
+    }
+
     /// Wakes whom it concerns.
     fn wake(&self, concerns: impl Fn(&Listener) -> bool) {
         self.with(|inner| {
@@ -171,12 +223,17 @@ pub(crate) async fn follow(app: Arc<App>) {
             signal = signals.recv() => signal,
             () = app.stop.cancelled() => return,
         };
-        match signal {
-            Ok(Signal::Connector(connector)) => app.live.changed(&app, Thing::Connector(connector)).await,
-            Ok(Signal::Agent(agent)) => app.live.changed(&app, Thing::Agent(agent)).await,
-            Ok(Signal::ApiKey(_) | Signal::OAuthApp(_)) => {}
-            Ok(Signal::All) | Err(RecvError::Lagged(_)) => app.live.wake(|_| true),
+        let thing = match signal {
+            Ok(Signal::Connector(connector)) => Some(Thing::Connector(connector)),
+            Ok(Signal::Agent(agent)) => Some(Thing::Agent(agent)),
+            Ok(Signal::ApiKey(_) | Signal::OAuthApp(_)) => continue,
+            Ok(Signal::All) | Err(RecvError::Lagged(_)) => None,
             Err(RecvError::Closed) => return,
+        };
+        app.live.note(app.seams.clock.now(), thing.clone());
+        match thing {
+            Some(thing) => app.live.changed(&app, thing).await,
+            None => app.live.wake(|_| true),
         }
     }
 }
@@ -189,6 +246,17 @@ pub(super) fn routes() -> Routes {
 struct Asked {
     connector: Option<String>,
     agent: Option<String>,
+    /// When the page was made, in microseconds since 1970.
+    since: Option<i64>,
+}
+
+/// Where a page follows what happens, to one connector or to all that the org has. `since`: before it was read.
+pub(super) fn address(connector: Option<&ConnectorId>, since: DateTime<Utc>) -> String {
+    let since = since.timestamp_micros();
+    match connector {
+        Some(connector) => format!("/events?connector={connector}&since={since}"),
+        None => format!("/events?since={since}"),
+    }
 }
 
 /// GET /events: of one connector or agent, or of all of the org's.
@@ -199,7 +267,7 @@ async fn events(
     headers: HeaderMap,
 ) -> Result<Response, Trouble> {
     // Scripts ask so; an address bar does not, and would wait for ever.
-    if !headers.get(header::ACCEPT).is_some_and(|accept| accept == "text/event-stream") {
+    if headers.get(header::ACCEPT).is_none_or(|accept| accept != "text/event-stream") {
         return Ok(StatusCode::NOT_ACCEPTABLE.into_response());
     }
     let connector = asked.connector.map(|id| Thing::Connector(id.into()));
@@ -213,9 +281,19 @@ async fn events(
         let ids = app.store.connector_ids(person.org(), LEARNT_AT_ONCE).await?;
         app.live.learn(ids.into_iter().map(Thing::Connector), person.org());
     }
-    let Some(seat) = Live::sit(&app, &person, only) else {
+    let Some(seat) = Live::sit(&app, &person, only.clone()) else {
         return Ok(StatusCode::TOO_MANY_REQUESTS.into_response());
     };
+    // A stream that broke off says what it heard last.
+    let heard = headers.get("last-event-id").and_then(|id| id.to_str().ok()?.parse().ok());
+    let since = heard.or(asked.since).and_then(DateTime::from_timestamp_micros);
+    let missed = match since {
+        Some(since) => app.live.missed(&app, person.org(), only.as_ref(), since).await,
+        None => true,
+    };
+    if missed {
+        seat.changed.notify_one();
+    }
     let (jar, org) = (CookieJar::from_headers(&headers), person.org().clone());
     // Proxies that gather answers would keep events back.
     let unbuffered = [(HeaderName::from_static("x-accel-buffering"), "no")];
@@ -227,21 +305,24 @@ async fn events(
 fn stream_of(seat: Seat, jar: CookieJar, org: OrgId) -> impl Stream<Item = Result<Event, Infallible>> {
     let end = seat.app.seams.clock.uptime() + LONGEST;
     // The first event is no news: it opens the stream at once, and says how soon to come back.
-    let hello = Event::default().retry(Duration::from_secs(1)).comment("here");
-    stream::unfold((seat, jar, Some(hello)), move |(seat, jar, hello)| {
+    let now = seat.app.seams.clock.now().timestamp_micros();
+    let hello = Event::default().id(now.to_string()).retry(Duration::from_secs(1)).comment("here");
+    stream::unfold((seat, jar, Some(hello), GATHER), move |(seat, jar, hello, rest)| {
         let org = org.clone();
         async move {
             if let Some(hello) = hello {
-                return Some((Ok(hello), (seat, jar, None)));
+                return Some((Ok(hello), (seat, jar, None, rest)));
             }
-            let news = next(&seat, &jar, &org, end).await?;
-            Some((Ok(news), (seat, jar, None)))
+            let news = next(&seat, &jar, &org, end, rest).await?;
+            Some((Ok(news), (seat, jar, None, REST)))
         }
     })
 }
 
-async fn next(seat: &Seat, jar: &CookieJar, org: &OrgId, end: Duration) -> Option<Event> {
+/// The next event. What comes within `rest` comes with it: a moment at first, longer while much happens.
+async fn next(seat: &Seat, jar: &CookieJar, org: &OrgId, end: Duration, rest: Duration) -> Option<Event> {
     let app = &seat.app;
+    let busy_until = app.seams.clock.uptime() + rest;
     loop {
         let left = end.checked_sub(app.seams.clock.uptime())?;
         let changed = tokio::select! {
@@ -252,7 +333,7 @@ async fn next(seat: &Seat, jar: &CookieJar, org: &OrgId, end: Duration) -> Optio
         if changed {
             tokio::select! {
                 () = app.draining.cancelled() => return None,
-                () = app.seams.clock.sleep(GATHER) => {}
+                () = app.seams.clock.sleep(busy_until.saturating_sub(app.seams.clock.uptime()).max(GATHER)) => {}
             }
         }
         // Who signed out meanwhile, or acts for another org, hears nothing more.
@@ -262,7 +343,8 @@ async fn next(seat: &Seat, jar: &CookieJar, org: &OrgId, end: Duration) -> Optio
         }
         if changed {
             // Browsers drop events without data.
-            return Some(Event::default().event("changed").data("now"));
+            let now = app.seams.clock.now().timestamp_micros();
+            return Some(Event::default().id(now.to_string()).event("changed").data("now"));
         }
     }
 }

@@ -66,7 +66,6 @@ pub(super) struct Search {
 struct CataloguePage {
     search: String,
     tiles: Vec<Tile>,
-    operator: bool,
 }
 
 /// GET /connectors/new
@@ -77,7 +76,7 @@ pub(super) async fn show(
 ) -> Result<Response, Trouble> {
     let search = asked.q.trim().to_owned();
     let tiles = Tile::all(&app, &search).await?;
-    let page = CataloguePage { search, tiles, operator: person.user.operator };
+    let page = CataloguePage { search, tiles };
     Ok(View::of(&person, Here::Connectors, "pages/connectors/catalogue.html", "Connect", &page).show(&app))
 }
 
@@ -105,9 +104,7 @@ struct FormPage<'a> {
     name: &'a str,
     problems: Problems,
     scopes: Vec<ScopeLine>,
-    tools: Vec<&'static str>,
     ready: bool,
-    operator: bool,
     redirect_uri: String,
 }
 
@@ -146,9 +143,7 @@ async fn page(
         name: &typed.name,
         problems,
         scopes: about.scopes.iter().map(|scope| ScopeLine { name: scope.name, words: scope.words }).collect(),
-        tools: about.tools.iter().map(|tool| tool.name).collect(),
         ready: ready(app, about).await?,
-        operator: person.user.operator,
         redirect_uri: app.redirect_uri(),
     };
     let title = format!("Connect {}", about.name);

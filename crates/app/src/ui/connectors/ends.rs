@@ -10,7 +10,7 @@ use axum::{
 use holdfast_core::{Health, Snapshot};
 use serde::{Deserialize, Serialize};
 
-use super::{Mark, account_shown, called, find, provider_name};
+use super::{AgentLine, Mark, account_shown, called, find, provider_name};
 use crate::{
     app::App,
     care,
@@ -39,6 +39,8 @@ struct EndPage<'a> {
     delete: bool,
     /// It has something to give back.
     held: bool,
+    /// The agents that stop.
+    agents: Vec<AgentLine>,
     typed: &'a str,
     problem: &'a str,
 }
@@ -73,10 +75,17 @@ async fn ask(app: &App, person: &Person, id: &str, end: End) -> Result<Response,
     if end == End::Disconnect && snapshot.health == Health::Disconnected {
         return Ok(Redirect::to(&format!("/connectors/{id}")).into_response());
     }
-    Ok(page(app, person, &snapshot, end, ("", "")).into_response())
+    page(app, person, &snapshot, end, ("", "")).await
 }
 
-fn page(app: &App, person: &Person, snapshot: &Snapshot, end: End, (typed, problem): (&str, &str)) -> Response {
+async fn page(
+    app: &App,
+    person: &Person,
+    snapshot: &Snapshot,
+    end: End,
+    (typed, problem): (&str, &str),
+) -> Result<Response, Trouble> {
+    let agents = app.store.agents_of(std::slice::from_ref(&snapshot.connector)).await?;
     let name = called(app, &snapshot.provider, &snapshot.account, &snapshot.name);
     let title = match end {
         End::Disconnect => format!("Disconnect {name}"),
@@ -90,12 +99,13 @@ fn page(app: &App, person: &Person, snapshot: &Snapshot, end: End, (typed, probl
         provider: provider_name(app, &snapshot.provider),
         delete: end == End::Delete,
         held: matches!(snapshot.health, Health::Connected | Health::AuthFailed),
+        agents: agents.get(&snapshot.connector).map(|agents| AgentLine::working(agents)).unwrap_or_default(),
         typed,
         problem,
     };
     let status = if problem.is_empty() { StatusCode::OK } else { StatusCode::UNPROCESSABLE_ENTITY };
     let view = View::of(person, Here::Connectors, "pages/connectors/end.html", &title, &page);
-    view.status(status).show(app)
+    Ok(view.status(status).show(app))
 }
 
 /// `Err` is the page that asks again.
@@ -112,7 +122,7 @@ async fn sure(
         return Ok(Ok(snapshot));
     }
     let problem = "This is not its name. Type it as it stands above, or go back.";
-    Ok(Err(page(app, person, &snapshot, end, (&form.name, problem))))
+    Ok(Err(page(app, person, &snapshot, end, (&form.name, problem)).await?))
 }
 
 /// POST /connectors/{id}/disconnect

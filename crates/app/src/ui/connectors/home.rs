@@ -1,21 +1,25 @@
 //! The home page: what needs somebody, then all connectors.
 
-use std::sync::Arc;
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+};
 
 use axum::{
     extract::{Query, State},
     response::Response,
 };
 use chrono::{DateTime, TimeDelta, Utc};
-use holdfast_core::{Health, Role};
-use holdfast_store::{ConnectorLine, LineCount, LineFilter, LineState};
+use holdfast_core::{ConnectorId, Health, Role};
+use holdfast_store::{AgentBrief, ConnectorLine, LineCount, LineFilter, LineState};
 use serde::{Deserialize, Serialize};
 
-use super::{Badge, Mark, account_shown, called, catalogue::Tile, connect_word, provider_name, query};
+use super::{AgentLine, Badge, Mark, account_shown, called, catalogue::Tile, connect_word, provider_name, query};
 use crate::{
     app::App,
     connect,
     ui::{
+        live,
         moment::Moment,
         person::Person,
         trouble::Trouble,
@@ -28,6 +32,8 @@ use crate::{
 const PAGE: u64 = 50;
 /// So many that need somebody are told one by one.
 const TOLD: u64 = 20;
+/// So many agents are named in a row.
+const NAMED: usize = 2;
 /// What cannot be renewed is told of this long before its end.
 const AHEAD: TimeDelta = TimeDelta::days(7);
 
@@ -44,6 +50,8 @@ pub(super) struct Asked {
 
 #[derive(Serialize)]
 struct HomePage {
+    /// Where it follows what happens.
+    events: String,
     total: u64,
     /// `12 connectors`.
     total_words: String,
@@ -60,7 +68,6 @@ struct HomePage {
     next: Option<String>,
     first: Option<String>,
     tiles: Vec<Tile>,
-    admin: bool,
     did: Option<&'static str>,
 }
 
@@ -79,6 +86,8 @@ struct Need {
     when: &'static str,
     connect: &'static str,
     primary: bool,
+    /// The agents that stand still for it.
+    stopped: Vec<AgentLine>,
 }
 
 /// A choice of a filter.
@@ -97,9 +106,14 @@ struct Line {
     name: String,
     account: String,
     badge: Badge,
+    /// The first agents that work with it, and how many more do.
+    agents: Vec<AgentLine>,
+    more_agents: usize,
     expires: Option<Moment>,
     renewed: bool,
 }
+
+type Agents = HashMap<ConnectorId, Vec<AgentBrief>>;
 
 /// The states that people filter by: value, word, and what they mean.
 const STATES: [(&str, &str, LineState); 5] = [
@@ -126,10 +140,14 @@ pub(super) async fn show(
     let ending = store.ending_lines(org, now + AHEAD, TOLD).await?;
     let page = store.connector_lines(org, &filter, some(&asked.cursor).as_deref(), PAGE).await?;
 
+    let told = failed.iter().chain(&degraded).chain(&ending).chain(&page.data);
+    let ids: BTreeSet<_> = told.map(|line| line.id.clone()).collect();
+    let agents = store.agents_of(&ids.into_iter().collect::<Vec<_>>()).await?;
+
     let admin = person.may(Role::Admin);
     let number = |health| counts.iter().filter(|count| count.health == health).map(|count| count.count).sum::<u64>();
     let total = counts.iter().map(|count| count.count).sum();
-    let mut needs: Vec<_> = failed.iter().map(|line| failed_need(&app, line, now)).collect();
+    let mut needs: Vec<_> = failed.iter().map(|line| failed_need(&app, line, &agents, now)).collect();
     if let Some(first) = needs.first_mut() {
         first.primary = admin;
     }
@@ -142,6 +160,7 @@ pub(super) async fn show(
     };
     let all_failed = number(Health::AuthFailed);
     let home = HomePage {
+        events: live::address(None, now),
         total,
         total_words: if total == 1 { "1 connector".to_owned() } else { format!("{total} connectors") },
         working: number(Health::Connected),
@@ -153,11 +172,10 @@ pub(super) async fn show(
         search: asked.q.trim().to_owned(),
         providers: providers(&app, &counts, &asked.provider),
         states: states(&counts, &asked.health),
-        rows: page.data.iter().map(|line| row(&app, line, now)).collect(),
+        rows: page.data.iter().map(|line| row(&app, line, &agents, now)).collect(),
         next: page.next_cursor.as_deref().map(address),
         first: (!asked.cursor.is_empty()).then(|| address("")),
         tiles: if total == 0 { Tile::all(&app, "").await? } else { Vec::new() },
-        admin,
         did: (asked.did == "deleted").then_some("The connector was deleted."),
     };
     let view = View::of(&person, Here::Connectors, "pages/connectors/home.html", "Connectors", &home);
@@ -188,12 +206,14 @@ fn need(app: &App, line: &ConnectorLine, said: Said, badge: Badge, since: Moment
         when: "since",
         connect: connect_word(line.health),
         primary: false,
+        stopped: Vec::new(),
     }
 }
 
-fn failed_need(app: &App, line: &ConnectorLine, now: DateTime<Utc>) -> Need {
+fn failed_need(app: &App, line: &ConnectorLine, agents: &Agents, now: DateTime<Utc>) -> Need {
     let said = words::failure(line.reason, provider_name(app, &line.provider));
-    need(app, line, said, Badge::of(line.health, false), Moment::new(line.since, now))
+    let stopped = agents.get(&line.id).map(|agents| AgentLine::stopped(agents)).unwrap_or_default();
+    Need { stopped, ..need(app, line, said, Badge::of(line.health, false), Moment::new(line.since, now)) }
 }
 
 fn degraded_need(app: &App, line: &ConnectorLine, now: DateTime<Utc>) -> Option<Need> {
@@ -209,14 +229,17 @@ fn ending_need(app: &App, line: &ConnectorLine, now: DateTime<Utc>) -> Need {
     Need { when: "ends", ..need(app, line, said, badge, ends) }
 }
 
-fn row(app: &App, line: &ConnectorLine, now: DateTime<Utc>) -> Line {
+fn row(app: &App, line: &ConnectorLine, agents: &Agents, now: DateTime<Utc>) -> Line {
     let works = line.health == Health::Connected;
+    let agents = agents.get(&line.id).map(Vec::as_slice).unwrap_or_default();
     Line {
         id: line.id.to_string(),
         mark: Mark::of(app, &line.provider),
         name: called(app, &line.provider, &line.account, &line.name),
         account: account_shown(app, &line.provider, &line.account),
         badge: Badge::of(line.health, line.degraded.is_some()),
+        agents: agents.iter().take(NAMED).map(AgentLine::of).collect(),
+        more_agents: agents.len().saturating_sub(NAMED),
         expires: if works { Moment::maybe(line.expires_at, now) } else { None },
         renewed: line.renewed,
     }

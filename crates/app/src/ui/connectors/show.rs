@@ -8,12 +8,12 @@ use axum::{
 };
 use chrono::{DateTime, Utc};
 use holdfast_core::{Fingerprint, Health, Role, Secret, credential::Trouble as Class};
-use holdfast_store::{ConnectorView, Session};
+use holdfast_store::{AgentBrief, ConnectorView, Session};
 use secrecy::ExposeSecret;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Badge, Mark, account_shown, called, chart::Chart, checklist::Checklist, connect_word, provider_name,
+    AgentLine, Badge, Mark, account_shown, called, chart::Chart, checklist::Checklist, connect_word, provider_name,
     timeline::Timeline,
 };
 use crate::{
@@ -21,6 +21,7 @@ use crate::{
     care::LastTest,
     connect,
     ui::{
+        live,
         moment::Moment,
         person::Person,
         trouble::Trouble,
@@ -41,6 +42,8 @@ pub(super) struct Asked {
 #[derive(Serialize)]
 struct ConnectorPage {
     id: String,
+    /// Where it follows what happens.
+    events: String,
     mark: Mark,
     name: String,
     account: String,
@@ -50,20 +53,17 @@ struct ConnectorPage {
     failed: Option<Failed>,
     degraded: Option<DegradedMark>,
     ends: Option<Ends>,
-    pending: bool,
-    off: bool,
+    /// The stable word.
+    health: &'static str,
+    agents: Vec<AgentLine>,
     field: Option<AccountField>,
     checklist: Option<Checklist>,
     /// What is said when the page changes.
     news: String,
     test: Option<TestView>,
-    tested: bool,
     overview: Overview,
     timeline: Timeline,
     chart: Chart,
-    member: bool,
-    admin: bool,
-    operator: bool,
     can_test: bool,
     did: Option<&'static str>,
 }
@@ -77,6 +77,8 @@ struct Failed {
     /// The stable word, and the provider's own.
     code: &'static str,
     detail: Option<String>,
+    /// The agents that stand still for it.
+    stopped: Vec<AgentLine>,
 }
 
 #[derive(Serialize)]
@@ -165,7 +167,9 @@ pub(super) async fn show(
     let checklist = session.and_then(|session| checklist(&app, &view, &session, now));
     let timeline = Timeline::read(&app, org, snapshot, &asked.kind, &asked.before, now).await?;
     let chart = Chart::read(&app, org, snapshot, now).await?;
-    let page = page(&app, &person, &view, checklist, test, timeline, chart, &asked.did, now);
+    let agents = app.store.agents_of(std::slice::from_ref(&snapshot.connector)).await?;
+    let agents = agents.get(&snapshot.connector).map(Vec::as_slice).unwrap_or_default();
+    let page = page(&app, &person, &view, agents, checklist, test, timeline, chart, &asked.did, now);
     let title = page.name.clone();
     let view = View::of(&person, Here::Connectors, "pages/connectors/show.html", &title, &page);
     Ok(view.leads_to(&connect::leads_to(&app)).show(&app))
@@ -186,6 +190,7 @@ fn page(
     app: &App,
     person: &Person,
     view: &ConnectorView,
+    agents: &[AgentBrief],
     checklist: Option<Checklist>,
     test: Option<LastTest>,
     timeline: Timeline,
@@ -210,6 +215,7 @@ fn page(
     };
     ConnectorPage {
         id: snapshot.connector.to_string(),
+        events: live::address(Some(&snapshot.connector), now),
         mark: Mark::of(app, &snapshot.provider),
         account: account_shown(app, &snapshot.provider, &snapshot.account),
         since: Moment::new(snapshot.health_since, now),
@@ -222,23 +228,23 @@ fn page(
                 since: Moment::new(snapshot.health_since, now),
                 code: snapshot.health_reason.map_or("", holdfast_core::credential::Reason::as_str),
                 detail: snapshot.health_detail.clone(),
+                stopped: AgentLine::stopped(agents),
             }
         }),
+        agents: agents.iter().map(AgentLine::of).collect(),
         degraded: degraded(view, provider, now),
         ends: ends(view, provider, now),
-        pending: health == Health::Pending,
-        off: health == Health::Disconnected,
+        health: health.as_str(),
         field,
         checklist,
         news,
-        tested: did == "tested",
-        test: test.map(|test| test_view(app, view, test, now)),
+        // A test that passed before it failed says nothing any more.
+        test: test
+            .filter(|test| health != Health::AuthFailed || test.error.is_some() || test.at > snapshot.health_since)
+            .map(|test| test_view(app, view, test, now)),
         overview: overview(app, view, now),
         timeline,
         chart,
-        member: person.may(Role::Member),
-        admin: person.may(Role::Admin),
-        operator: person.user.operator,
         can_test: person.may(Role::Member) && matches!(health, Health::Connected | Health::AuthFailed),
         did: said(did, health),
         name,
@@ -282,25 +288,25 @@ fn ends(view: &ConnectorView, provider: &str, now: DateTime<Utc>) -> Option<Ends
     Some(Ends { what: said.what, todo: said.todo, at: Moment::new(at, now) })
 }
 
-fn test_view(app: &App, view: &ConnectorView, test: LastTest, now: DateTime<Utc>) -> TestView {
+fn test_view(app: &App, view: &ConnectorView, found: LastTest, now: DateTime<Utc>) -> TestView {
     let failed = view.snapshot.health == Health::AuthFailed;
     let provider = provider_name(app, &view.snapshot.provider);
-    let identity = test.identity.as_ref();
+    let identity = found.identity.as_ref();
     let text = |field: &str| identity.and_then(|identity| identity[field].as_str()).map(str::to_owned);
     let asked = app.providers().find(&view.snapshot.provider).map_or(0, |adapter| adapter.about().scopes.len());
     TestView {
-        ok: test.error.is_none(),
-        at: Moment::new(test.at, now),
-        actor: test.actor,
+        ok: found.error.is_none(),
+        at: Moment::new(found.at, now),
+        actor: found.actor,
         who: who(identity),
         account: text("account"),
-        all_granted: test.missing.is_empty() && asked > 0,
-        missing: test.missing,
-        latency: format!("{} ms", test.latency_ms),
-        room: test.room.map(|(left, all)| format!("{left} of {all} calls")),
-        next: test.error.as_ref().map(|(kind, _)| words::after_test(kind, failed)),
+        all_granted: found.missing.is_empty() && asked > 0,
+        missing: found.missing,
+        latency: format!("{} ms", found.latency_ms),
+        room: found.room.map(|(left, all)| format!("{left} of {all} calls")),
+        next: found.error.as_ref().map(|(kind, _)| words::after_test(kind, failed)),
         // Whatever the call itself said: the connector has failed, and that is why.
-        error: test.error.map(|(kind, message)| match kind.as_str() {
+        error: found.error.map(|(kind, message)| match kind.as_str() {
             "auth_failed" if failed => words::failure(view.snapshot.health_reason, provider).what,
             _ => connect::capitalised(&message),
         }),

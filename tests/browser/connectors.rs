@@ -1,0 +1,115 @@
+//! Home, the catalogue and the page of a connector, by somebody who is signed in.
+
+use holdfast_core::Role;
+use holdfast_tests::{chromium::Chromium, people::PASSWORD, service::TestApp};
+use serde_json::json;
+
+use crate::service;
+
+const EMAIL: &str = "ada@example.com";
+
+async fn sign_in(app: &TestApp, chromium: &Chromium) {
+    app.person_with("Acme", EMAIL, Role::Owner, true, PASSWORD).await;
+    chromium.open(&app.at("/sign-in?next=/connectors")).await;
+    chromium.fill("E-mail address", EMAIL).await;
+    chromium.fill("Password", PASSWORD).await;
+    chromium.press("Sign in").await;
+    chromium.heading("Connectors").await;
+}
+
+/// Takes the access away at the provider and lets a caller find out.
+async fn fail(app: &TestApp, id: &str) {
+    let token = app.token(id).await.expect(200).text_of("access_token");
+    app.acme.revoke(None);
+    let rejected = app.post(&format!("/connectors/{id}/token/rejected"), json!({ "access_token": token })).await;
+    let _told = rejected.problem(409, "connector_auth_failed");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_page_of_connectors_can_be_used_by_everybody() {
+    let (_db, app) = service().await;
+    Chromium::visitor_of(&app)
+        .run(async |chromium| {
+            sign_in(&app, chromium).await;
+            chromium.inspect("home-empty").await;
+            chromium.open(&app.at("/connectors/new")).await;
+            chromium.inspect("catalogue").await;
+            chromium.open(&app.at("/connectors/new/zendesk")).await;
+            chromium.fill("Zendesk subdomain", "help.acme.com").await;
+            chromium.shows("not an address below zendesk.com").await;
+            chromium.inspect("connect-form-refused").await;
+            chromium.fill("Zendesk subdomain", "https://acme.zendesk.com/agent").await;
+            chromium.shows("Understood: acme.zendesk.com").await;
+            chromium.inspect("connect-form").await;
+
+            chromium.press("Continue to Zendesk").await;
+            chromium.press("Deny").await;
+            chromium.shows("Access was not allowed").await;
+            chromium.inspect("connector-denied").await;
+            chromium.press("Try again").await;
+            chromium.press("Allow").await;
+            chromium.shows("Zendesk answered in").await;
+            chromium.inspect("connector-connected").await;
+
+            let id = app.get("/connectors").await.json["data"][0]["id"].as_str().unwrap().to_owned();
+            for name in ["Annotate urgent tickets", "Answer billing questions"] {
+                let agent = json!({
+                    "name": name, "sample": "annotate_urgent_tickets", "connectors": [{ "connector": id }],
+                });
+                let _made = app.post("/agents", agent).await.expect(201);
+            }
+            let ends = json!({
+                "provider": "zendesk", "account": "ends", "name": "A name that is long enough for two lines on a phone",
+                "credential": { "access_token": "secret", "expires_in": 3600 },
+            });
+            let _made = app.post("/connectors", ends).await.expect(201);
+            let _pending = app.post("/connectors", json!({ "provider": "zendesk", "account": "pending" })).await;
+            fail(&app, &id).await;
+            chromium.open(&app.at("/connectors")).await;
+            chromium.inspect("home-needs-you").await;
+            chromium.open(&app.at("/connectors?q=nothing")).await;
+            chromium.inspect("home-nothing-found").await;
+            chromium.open(&app.at(&format!("/connectors/{id}"))).await;
+            chromium.inspect("connector-failed").await;
+            for end in ["disconnect", "delete"] {
+                chromium.open(&app.at(&format!("/connectors/{id}/{end}"))).await;
+                chromium.inspect(&format!("connector-{end}")).await;
+            }
+        })
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_follows_what_happens_and_a_test_answers_in_place() {
+    let (_db, app) = service().await;
+    let id = app.import_with("acme", json!({ "name": "Support" })).await;
+    let page = app.at(&format!("/connectors/{id}"));
+    Chromium::visitor_of(&app)
+        .run(async |chromium| {
+            sign_in(&app, chromium).await;
+            chromium.open(&page).await;
+
+            chromium.press("Test").await;
+            chromium.shows("Signed in as").await;
+            chromium.focus_is_on("Test passed").await;
+            assert_eq!(chromium.url().await.as_str(), page, "it is the same page");
+
+            // From an empty record: what a page weighs is meant for a load of it.
+            chromium.open(&page).await;
+            fail(&app, &id).await;
+            chromium.shows("It stopped working").await;
+            chromium.press("Reconnect").await;
+            chromium.press("Allow").await;
+            chromium.shows("acme.zendesk.com is connected").await;
+            chromium.shows("Zendesk answered in").await;
+
+            chromium.open(&app.at("/connectors")).await;
+            chromium.shows("Nothing needs you.").await;
+            fail(&app, &id).await;
+            chromium.shows("Needs you").await;
+            chromium.press("Reconnect Support").await;
+            chromium.press("Allow").await;
+            chromium.shows("acme.zendesk.com is connected").await;
+        })
+        .await;
+}
