@@ -7,13 +7,35 @@ mod connect;
 mod connectors;
 mod demo;
 mod harness;
+mod picture;
 mod sandbox;
+mod story;
 
-use holdfast_tests::{database::Database, service::TestApp};
+use holdfast_sandbox::Helpdesk;
+use holdfast_tests::{chromium::Chromium, database::Database, people::PASSWORD, service::TestApp};
 
 /// The service, which the browser calls by another name than the sandbox.
 async fn service() -> (std::sync::Arc<Database>, TestApp) {
     let db = std::sync::Arc::new(Database::sqlite());
     let app = TestApp::builder(&db).at_localhost().start().await;
     (db, app)
+}
+
+/// Signs in with the usual password, on the way to this page.
+async fn sign_in(app: &TestApp, chromium: &Chromium, email: &str, next: &str) {
+    chromium.open(&app.at(&format!("/sign-in?next={next}"))).await;
+    chromium.heading("Sign in").await;
+    chromium.fill("E-mail address", email).await;
+    chromium.fill("Password", PASSWORD).await;
+    chromium.press("Sign in").await;
+}
+
+/// The provider takes the consent back, and the service learns it from somebody whose call was refused. Time stands still,
+/// so that what pages say of it is the same by the browser's clock.
+async fn revoke(app: &TestApp, desk: &Helpdesk, id: &str) {
+    let token = app.token(id).await.expect(200).text_of("access_token");
+    desk.revoke(None);
+    let refused = serde_json::json!({ "access_token": token });
+    let told = app.post(&format!("/connectors/{id}/token/rejected"), refused).await;
+    let _told = told.problem(409, "connector_auth_failed");
 }

@@ -68,7 +68,9 @@ impl Record {
                         told: false,
                     });
                 }
-                if let Some(page) = self.pages.iter_mut().find(|page| page.loader == loader) {
+                // What a script fetches while the page stays open, as events come, is no part of its weight.
+                let later = params["type"] == "Fetch";
+                if let Some(page) = self.pages.iter_mut().find(|page| page.loader == loader && !later) {
                     page.requests.insert(request, Request { url, bytes: 0 });
                 }
             }
