@@ -68,7 +68,11 @@ impl Record {
                         told: false,
                     });
                 }
-                if let Some(page) = self.pages.iter_mut().find(|page| page.loader == loader) {
+                let page = self.pages.iter_mut().find(|page| page.loader == loader);
+                // A page that is fetched again because something has happened was loaded before.
+                let again =
+                    |page: &Page| params["type"] == "Fetch" && url.split('#').next() == page.url.split('#').next();
+                if let Some(page) = page.filter(|page| !again(page)) {
                     page.requests.insert(request, Request { url, bytes: 0 });
                 }
             }
