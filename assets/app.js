@@ -161,11 +161,14 @@ const live = () => {
     } catch {
       // The next event, or the stream's own reconnect, tries again.
     } finally {
-      fetching = false;
-      if (again) {
-        again = false;
-        refresh();
-      }
+      // Many things in a row, the steps of a run for instance, are shown in a few pages.
+      setTimeout(() => {
+        fetching = false;
+        if (again) {
+          again = false;
+          refresh();
+        }
+      }, 400);
     }
   };
   const follow = () => {

@@ -47,8 +47,9 @@ async fn an_agent_is_made_tried_run_stopped_and_mended() {
             chromium.press("Dry run").await;
             chromium.heading("Dry run of Night watch").await;
             assert_eq!(app.app.run_due_agents().await.unwrap(), 1);
-            chromium.reload().await;
+            // The page follows by itself.
             chromium.shows("Not done: dry run").await;
+            chromium.shows("it read, and changed nothing").await;
             chromium.inspect("agents-dry-run").await;
             chromium.open(&format!("{}/steps/1", chromium.url().await)).await;
             chromium.heading("Step 1: Look for urgent tickets").await;
@@ -58,14 +59,12 @@ async fn an_agent_is_made_tried_run_stopped_and_mended() {
             chromium.heading("Run of Night watch").await;
             chromium.shows("Waiting").await;
             app.app.run_due_agents().await.unwrap();
-            chromium.reload().await;
             chromium.shows("Succeeded").await;
             chromium.inspect("agents-run").await;
             chromium.follow("Night watch").await;
             chromium.inspect("agents-show").await;
 
             app.fail(&acme).await;
-            chromium.reload().await;
             chromium.shows("Zendesk acme needs Reconnect").await;
             chromium.inspect("agents-stopped").await;
             chromium.open(&app.at("/agents")).await;
@@ -73,7 +72,6 @@ async fn an_agent_is_made_tried_run_stopped_and_mended() {
             chromium.inspect("agents-list").await;
             let page = app.consent(&app.reconnect_link(&acme).await).await;
             assert_eq!(page.status, 200, "{}", page.text);
-            chromium.reload().await;
             chromium.shows("Active").await;
 
             chromium.follow("Night watch").await;
@@ -108,7 +106,8 @@ async fn all_of_it_works_without_scripts() {
             app.app.run_due_agents().await.unwrap();
             chromium.reload().await;
             chromium.shows("Succeeded").await;
-            chromium.press("Input and output of step 1").await;
+            let run = chromium.url().await;
+            chromium.open(&format!("{run}/steps/1")).await;
             chromium.shows("\"priority\"").await;
             chromium.follow("Annotate urgent tickets").await;
             chromium.press("Pause").await;

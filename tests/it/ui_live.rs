@@ -23,6 +23,7 @@ on_both! {
     a_stream_ends_when_the_service_stops,
     a_session_has_only_so_many_streams,
     a_deleted_connector_is_told_to_the_list,
+    what_happens_to_an_agent_is_told_to_its_page_and_to_the_list,
 }
 
 /// Longer than an event takes on a busy machine.
@@ -259,6 +260,36 @@ async fn a_deleted_connector_is_told_to_the_list(db: Arc<Database>) {
     assert_eq!(gone.status, 204);
     events.changed().await;
     assert!(ada.open("/connectors").await.says("Nothing is connected yet"));
+}
+
+async fn what_happens_to_an_agent_is_told_to_its_page_and_to_the_list(db: Arc<Database>) {
+    let app = TestApp::start(&db).await;
+    let connector = app.import("acme").await;
+    let body = json!({ "sample": "annotate_urgent_tickets", "connectors": [{ "connector": connector }],
+                       "trigger": { "kind": "manual" } });
+    let agent = app.post("/agents", body.clone()).await.expect(201).text_of("id");
+    let other = app.post("/agents", body).await.expect(201).text_of("id");
+    let ada = app.somebody(Role::Viewer).await;
+    let mut page = Events::open(&ada, &format!("/events?agent={agent}")).await;
+    let mut list = Events::open(&ada, "/events").await;
+
+    let _asked = app.post(&format!("/agents/{other}/run"), json!({})).await.expect(202);
+    list.changed().await;
+    page.silent().await;
+    let _asked = app.post(&format!("/agents/{agent}/run"), json!({})).await.expect(202);
+    page.changed().await;
+    app.app.run_due_agents().await.unwrap();
+    page.changed().await;
+    assert!(ada.open(&format!("/agents/{agent}")).await.says("Succeeded"));
+    fail(&app, &connector).await;
+    page.changed().await;
+    list.changed().await;
+    assert!(ada.open("/agents").await.says("Zendesk acme needs Reconnect"));
+    let gone = app.call(Method::DELETE, &format!("/agents/{agent}"), Some(&app.key), None).await;
+    assert_eq!(gone.status, 204);
+    page.changed().await;
+    let stranger = app.somebody_of("Globex", Role::Owner).await;
+    assert_eq!(ask(&stranger, &format!("/events?agent={other}")).send().await.unwrap().status(), 404);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -253,6 +253,14 @@ impl Store {
         Ok(row.map(|row| row.id.into()))
     }
 
+    /// The ids of the org's newest agents.
+    pub async fn agent_ids(&self, org: &OrgId, limit: u64) -> Result<Vec<AgentId>, StoreError> {
+        let sql = "SELECT id FROM agents WHERE org_id = $1 ORDER BY id DESC LIMIT $2";
+        let rows: Vec<sql::Id> =
+            sql::all(self.db(), "list the ids of agents", sql, values![org.as_str(), limit_of(limit)]).await?;
+        Ok(rows.into_iter().map(|row| row.id.into()).collect())
+    }
+
     /// Whose this agent is.
     pub async fn org_of_agent(&self, id: &AgentId) -> Result<Option<OrgId>, StoreError> {
         let sql = "SELECT org_id AS id FROM agents WHERE id = $1";

@@ -280,6 +280,8 @@ async fn events(
     } else {
         let ids = app.store.connector_ids(person.org(), LEARNT_AT_ONCE).await?;
         app.live.learn(ids.into_iter().map(Thing::Connector), person.org());
+        let ids = app.store.agent_ids(person.org(), LEARNT_AT_ONCE).await?;
+        app.live.learn(ids.into_iter().map(Thing::Agent), person.org());
     }
     let Some(seat) = Live::sit(&app, &person, only.clone()) else {
         return Ok(StatusCode::TOO_MANY_REQUESTS.into_response());

@@ -28,8 +28,8 @@ use crate::{
 
 /// Steps on a page.
 const STEPS: usize = 20;
-/// Of an input or output in the list; all of it has a page of its own. The list stays light.
-const SHOWN_CHARS: usize = 240;
+/// Of an input in the list, which stays light; all of it, and the output, has a page of its own.
+const SHOWN_CHARS: usize = 140;
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
@@ -69,36 +69,20 @@ struct StepLine {
     word: &'static str,
     detail: Option<String>,
     took: Option<String>,
-    input: Option<Cut>,
-    output: Option<Cut>,
+    /// The input as JSON: its beginning, on one line.
+    input: Option<String>,
 }
 
-/// JSON for a page.
-#[derive(Serialize)]
-struct Cut {
-    text: String,
-    /// There is more of it.
-    cut: bool,
+fn beginning(value: &Value) -> String {
+    let text = value.to_string();
+    if text.chars().count() <= SHOWN_CHARS {
+        return text;
+    }
+    text.chars().take(SHOWN_CHARS).chain(['…']).collect()
 }
 
-impl Cut {
-    /// In the list it is short.
-    fn short(value: &Value) -> Self {
-        Self::up_to(value.to_string(), SHOWN_CHARS)
-    }
-
-    fn whole(value: &Value) -> Self {
-        Self::up_to(pretty(value), usize::MAX)
-    }
-
-    fn up_to(text: String, most: usize) -> Self {
-        let cut = text.chars().count() > most;
-        Self { text: if cut { text.chars().take(most).collect() } else { text }, cut }
-    }
-}
-
-impl StepLine {
-    fn new(step: RunStep, json: fn(&Value) -> Cut) -> Self {
+impl From<RunStep> for StepLine {
+    fn from(step: RunStep) -> Self {
         let (tone, word) = match step.outcome {
             None => ("idle", "Under way"),
             Some(StepOutcome::Done) => ("good", "Done"),
@@ -118,8 +102,7 @@ impl StepLine {
             word,
             // Of a dry run the word says it already.
             detail: step.detail.filter(|_| step.outcome != Some(StepOutcome::Shown)),
-            input: step.input.as_ref().map(json),
-            output: step.output.as_ref().map(json),
+            input: step.input.as_ref().map(beginning),
         }
     }
 }
@@ -154,7 +137,7 @@ pub(super) async fn show(
         code: run.code.clone(),
         earlier: (from > 0).then(|| address(from.saturating_sub(STEPS))),
         later: (from + STEPS < total).then(|| address(from + STEPS)),
-        steps: steps.into_iter().skip(from).take(STEPS).map(|step| StepLine::new(step, Cut::short)).collect(),
+        steps: steps.into_iter().skip(from).take(STEPS).map(StepLine::from).collect(),
         total,
         news: match run.state {
             RunState::Queued => "The run waits for its turn.".to_owned(),
@@ -174,6 +157,8 @@ struct StepPage {
     run: String,
     badge: Badge,
     step: StepLine,
+    input: Option<String>,
+    output: Option<String>,
     at: Moment,
     code: Option<String>,
     earlier: Option<i64>,
@@ -198,7 +183,9 @@ pub(super) async fn step(
         badge: Badge::of_run(run.state),
         at: Moment::new(step.started_at, app.seams.clock.now()),
         code: step.code.clone(),
-        step: StepLine::new(step, Cut::whole),
+        input: step.input.as_ref().map(pretty),
+        output: step.output.as_ref().map(pretty),
+        step: step.into(),
         earlier: (at > 1).then(|| at - 1),
         later: (at < last).then(|| at + 1),
     };
