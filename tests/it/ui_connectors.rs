@@ -10,6 +10,7 @@ use holdfast_tests::{
     html::{Element, Form},
     on_both,
     service::TestApp,
+    smtp::Smtp,
     wait::until,
 };
 use reqwest::Method;
@@ -20,6 +21,7 @@ on_both! {
     home_tells_first_what_needs_somebody,
     home_is_searched_filtered_and_paged,
     a_failed_connector_says_why_since_when_and_what_to_do,
+    who_was_told_stands_beside_the_failure,
     the_agents_of_a_connector_are_named_where_they_matter,
     a_degraded_connector_needs_nobody,
     a_test_answers_on_the_page,
@@ -188,6 +190,40 @@ async fn a_failed_connector_says_why_since_when_and_what_to_do(db: Arc<Database>
     let stranger = Browser::new().visit(&told).await.expect(200);
     assert_eq!(stranger.title(), "Sign in");
     assert_eq!(stranger.url, format!("{}/sign-in?next=%2Fconnectors%2F{id}", app.base));
+}
+
+/// EM-02: that mail cannot be delivered is said where it is missed.
+async fn who_was_told_stands_beside_the_failure(db: Arc<Database>) {
+    let smtp = Smtp::start().await;
+    let app = TestApp::builder(&db).with(|config| smtp.configure(config)).start().await;
+    let id = app.import_with("acme", json!({ "name": "Support" })).await;
+    let (ada, other) = (app.somebody(Role::Admin).await, app.somebody(Role::Owner).await);
+    let path = format!("/connectors/{id}");
+    smtp.answer_rcpt(&ada.email, "550 5.1.1 no such person").await;
+    let token = app.token(&id).await.expect(200).text_of("access_token");
+    app.acme.revoke(None);
+    let rejected = app.post(&format!("{path}/token/rejected"), json!({ "access_token": token })).await;
+    let _told = rejected.problem(409, "connector_auth_failed");
+    let told = async || part(&ada.open(&path).await, "told").text();
+
+    assert_eq!(told().await, "The admins of your organisation are told by mail within seconds.");
+    app.advance(Duration::from_secs(4));
+    app.app.mail_due().await.unwrap();
+    let seen = told().await;
+    assert!(seen.contains(&format!("{}: told just now", other.email)), "{seen}");
+    assert!(seen.contains(&format!("{}: mail refused (", ada.email)), "{seen}");
+
+    // It is reconnected, and fails again while the mail server is down.
+    assert_eq!(app.consent(&app.reconnect_link(&id).await).await.title(), "Connected");
+    assert!(ada.open(&path).await.read().by_id("told").is_none(), "of a failure that is over nothing is said");
+    smtp.down().await;
+    let token = app.token(&id).await.expect(200).text_of("access_token");
+    app.acme.revoke(None);
+    let rejected = app.post(&format!("{path}/token/rejected"), json!({ "access_token": token })).await;
+    let _told = rejected.problem(409, "connector_auth_failed");
+    app.advance(Duration::from_secs(310));
+    app.app.mail_due().await.unwrap();
+    assert!(told().await.starts_with("E-mail cannot be delivered since"), "{}", told().await);
 }
 
 async fn the_agents_of_a_connector_are_named_where_they_matter(db: Arc<Database>) {

@@ -119,7 +119,7 @@ const OF_AN_ORG: &[&str] = &[
 ];
 
 /// What is served beside the pages, and has tests of its own.
-const ELSEWHERE: &[&str] = &["/api/v1", "/healthz", "/readyz", "/metrics", "/connect", "/oauth/callback"];
+const ELSEWHERE: &[&str] = &["/api/v1", "/healthz", "/readyz", "/metrics", "/connect", "/reconnect", "/oauth/callback"];
 
 /// Somebody, or nobody.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,6 +6,7 @@ use holdfast_core::{
     credential::{Reason, Trouble},
     error::ErrorKind,
 };
+use holdfast_store::MailStage;
 
 /// What is said of something that went wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,7 +30,8 @@ pub(crate) const IDLE: Tone = "idle";
 
 /// Why a connector needs Reconnect.
 pub(crate) fn failure(reason: Option<Reason>, provider: &str) -> Said {
-    let what = reason.map_or_else(|| format!("{provider} refuses the access."), |reason| reason.sentence(provider));
+    let what = reason
+        .map_or_else(|| format!("{provider} does not accept the access any more."), |reason| reason.sentence(provider));
     let todo = match reason {
         Some(Reason::ResponseLost) => {
             "Reconnect it once. Nothing is wrong with the account; the access only has to be given again."
@@ -98,6 +100,20 @@ pub(crate) fn agent(status: Status) -> (Tone, &'static str) {
         Status::Active => (GOOD, "Active"),
         Status::Paused => (IDLE, "Paused"),
         Status::Deactivated => (BAD, "Stopped"),
+    }
+}
+
+/// Where a mail is.
+pub(crate) fn mail(stage: MailStage) -> (Tone, &'static str) {
+    match stage {
+        MailStage::Queued | MailStage::Sending => (IDLE, "mail on its way"),
+        MailStage::Waiting => (WARN, "put off by the mail server"),
+        MailStage::Sent => (GOOD, "told"),
+        MailStage::Refused => (BAD, "mail refused"),
+        MailStage::GivenUp => (BAD, "mail given up"),
+        MailStage::Dropped => (IDLE, "not told any more"),
+        MailStage::Unsent => (WARN, "not told: no mail server is set up"),
+        MailStage::Nobody => (BAD, "there was nobody to tell"),
     }
 }
 

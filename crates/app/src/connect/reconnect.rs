@@ -30,6 +30,7 @@ use crate::{
         trouble::Trouble,
         view::View,
     },
+    words,
 };
 
 /// A link that can be used.
@@ -83,7 +84,7 @@ pub(super) async fn show(
     let name = line(&snapshot.name, 100);
     let page = ReconnectPage {
         provider: about.name,
-        why: snapshot.health_reason.map(|reason| reason.sentence(about.name)).unwrap_or_default(),
+        why: words::failure(snapshot.health_reason, about.name).what,
         org: line(&user.org_name, 100),
         since: moment(snapshot.health_since),
         scopes: about.scopes.iter().map(|scope| scope.words).collect(),

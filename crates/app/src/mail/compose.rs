@@ -16,7 +16,7 @@ use super::{
     },
     text::line,
 };
-use crate::app::App;
+use crate::{app::App, words};
 
 /// Of a name or an account.
 const NAME: usize = 80;
@@ -251,10 +251,7 @@ async fn nobody_told(app: &App, mail: &ClaimedMail, reader: &Reader) -> anyhow::
 impl Failed {
     fn of(app: &App, view: &ConnectorView, since: DateTime<Utc>, agents: &[String], reconnect: String) -> Self {
         let (snapshot, provider) = (&view.snapshot, provider_name(app, &view.snapshot.provider));
-        let why = match snapshot.health_reason {
-            Some(reason) => reason.sentence(&provider),
-            None => format!("{provider} does not accept the access any more."),
-        };
+        let why = words::failure(snapshot.health_reason, &provider).what;
         let headline = match snapshot.health_reason {
             Some(Reason::NotRefreshable) => format!("the access to {provider} is over"),
             _ => format!("{provider} refused the access"),

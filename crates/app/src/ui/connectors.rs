@@ -2,7 +2,7 @@
 //!
 //! - [`home`]: what needs somebody, then all of them.
 //! - [`catalogue`]: what can be connected, and the form that starts it.
-//! - [`show`]: one connector; [`checklist`], [`timeline`] and [`chart`] are parts of its page.
+//! - [`show`]: one connector; [`checklist`], [`timeline`], [`chart`] and [`told`] are parts of its page.
 //! - [`acts`]: test, reconnect, rename; [`ends`]: disconnect and delete, with a page before each.
 
 mod acts;
@@ -13,6 +13,7 @@ mod ends;
 mod home;
 mod show;
 mod timeline;
+mod told;
 
 use std::sync::Arc;
 

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     AgentLine, Badge, Mark, account_shown, called, chart::Chart, checklist::Checklist, connect_word, provider_name,
-    timeline::Timeline,
+    timeline::Timeline, told::Told,
 };
 use crate::{
     app::App,
@@ -51,6 +51,7 @@ struct ConnectorPage {
     since: Moment,
     connect: &'static str,
     failed: Option<Failed>,
+    told: Option<Told>,
     degraded: Option<DegradedMark>,
     ends: Option<Ends>,
     /// The stable word.
@@ -169,7 +170,11 @@ pub(super) async fn show(
     let chart = Chart::read(&app, org, snapshot, now).await?;
     let agents = app.store.agents_of(std::slice::from_ref(&snapshot.connector)).await?;
     let agents = agents.get(&snapshot.connector).map(Vec::as_slice).unwrap_or_default();
-    let page = page(&app, &person, &view, agents, checklist, test, timeline, chart, &asked.did, now);
+    let told = match snapshot.health {
+        Health::AuthFailed => Told::read(&app, org, snapshot, now).await?,
+        _ => None,
+    };
+    let page = page(&app, &person, &view, agents, told, checklist, test, timeline, chart, &asked.did, now);
     let title = page.name.clone();
     let view = View::of(&person, Here::Connectors, "pages/connectors/show.html", &title, &page);
     Ok(view.leads_to(&connect::leads_to(&app)).show(&app))
@@ -191,6 +196,7 @@ fn page(
     person: &Person,
     view: &ConnectorView,
     agents: &[AgentBrief],
+    told: Option<Told>,
     checklist: Option<Checklist>,
     test: Option<LastTest>,
     timeline: Timeline,
@@ -232,6 +238,7 @@ fn page(
             }
         }),
         agents: agents.iter().map(AgentLine::of).collect(),
+        told,
         degraded: degraded(view, provider, now),
         ends: ends(view, provider, now),
         health: health.as_str(),
