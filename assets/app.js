@@ -67,7 +67,7 @@ const source = (part) => part.outerHTML.replace(/(<time[^>]*>)[^<]*/g, "$1");
 for (const part of document.querySelectorAll("[data-live]")) sources.set(part, source(part));
 
 // The parts that are marked `data-live`, from a page that was fetched again, where they differ. What somebody types or
-// has opened stays.
+// has opened stays, and what is under way is under way.
 const exchange = (fresh) => {
   for (const old of document.querySelectorAll("[data-live]")) {
     const now = fresh.getElementById(old.id);
@@ -78,6 +78,10 @@ const exchange = (fresh) => {
     kept(now);
     const open = [...old.querySelectorAll("details[open][id]")].map((details) => details.id);
     for (const id of open) now.querySelector(`#${CSS.escape(id)}`)?.setAttribute("open", "");
+    for (const form of old.querySelectorAll("form[data-sent]")) {
+      const same = now.querySelector(`form[action="${CSS.escape(form.getAttribute("action"))}"]`);
+      if (same) same.dataset.sent = "1";
+    }
     const said = now.dataset.live !== old.dataset.live;
     old.replaceWith(now);
     times(now);

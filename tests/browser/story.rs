@@ -173,6 +173,28 @@ async fn a_double_click_on_test_tests_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_double_click_on_reconnect_starts_one_consent() {
+    at_a_connector(async |db, app, chromium, id| {
+        revoke(app, &app.acme, &id).await;
+        chromium.shows("It stopped working").await;
+
+        let started = async || db.number("SELECT COUNT(*) FROM connect_sessions").await;
+        let before = started().await;
+        chromium.press_twice("Reconnect").await;
+        chromium.heading(CONSENT).await;
+        assert_eq!(started().await, before + 1);
+        chromium.press_twice("Allow").await;
+        chromium.heading("Support").await;
+        chromium.shows(CONNECTED).await;
+
+        assert_eq!(id_of(chromium).await, id);
+        assert_eq!(app.acme.counters().code_exchanges, 1);
+        assert_eq!(kinds(app, &id).await.iter().filter(|kind| *kind == "reconnected").count(), 1);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_session_that_ends_in_the_middle_of_a_consent_loses_nothing() {
     let (db, app) = service().await;
     let ada = app.somebody(Role::Admin).await;
