@@ -354,7 +354,8 @@ impl House {
 
 /// A word that nothing else is called by.
 fn id_word() -> String {
-    rand32()[..8].iter().map(|byte| format!("{byte:02x}")).collect()
+    let [a, b, c, d, ..] = rand32();
+    format!("{:08x}", u32::from_le_bytes([a, b, c, d]))
 }
 
 fn rand32() -> [u8; 32] {

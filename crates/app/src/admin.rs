@@ -35,7 +35,8 @@ impl Admin {
         if let Some(connection) = socket::connect(&config).await? {
             return Ok(Self::Server(Box::new(connection)));
         }
-        match App::build_for_command(config.clone(), seams.clone()).await {
+        // On the heap: it is large, and all that commands do would hold it.
+        match Box::pin(App::build_for_command(config.clone(), seams.clone())).await {
             Ok((app, lock)) => Ok(Self::Here(app, lock)),
             // A server, or another command, was a moment faster.
             Err(error) if error.is::<AlreadyServed>() => match socket::connect_soon(&config, &seams).await? {
@@ -50,7 +51,7 @@ impl Admin {
     pub async fn ask(&mut self, ask: Ask) -> anyhow::Result<Result<Value, Refused>> {
         match self {
             Self::Server(connection) => connection.ask(&ask).await.context("the running server did not answer"),
-            Self::Here(app, _) => Ok(run(app, ask).await),
+            Self::Here(app, _) => Ok(Box::pin(run(app, ask)).await),
         }
     }
 

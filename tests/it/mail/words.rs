@@ -159,10 +159,10 @@ async fn names_and_words_of_others_are_shown_and_do_nothing(db: Arc<Database>) {
     let marked = post.connector("globex", "<b>Glob\u{202E}ex</b> https://evil.example").await;
     let store = &post.app.app.store;
     let long = format!("{}\u{202E}\u{2028}{}", "é".repeat(2500), "x".repeat(2500));
-    let test = json!({});
-    store.set_test(&named.as_str().into(), &test, Some(&json!({ "account": long }))).await.unwrap();
+    let said = json!({});
+    store.set_test(&named.as_str().into(), &said, Some(&json!({ "account": long }))).await.unwrap();
     store
-        .set_test(&marked.as_str().into(), &test, Some(&json!({ "account": format!("{WORD}\r\nBcc: y@evil.example") })))
+        .set_test(&marked.as_str().into(), &said, Some(&json!({ "account": format!("{WORD}\r\nBcc: y@evil.example") })))
         .await
         .unwrap();
     post.app.advance(LIFE);
