@@ -19,8 +19,8 @@ const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; i
                       form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 /// Pages with a form that leads to a provider, and so over hosts that nobody knows beforehand.
 const LEADS_TO_PROVIDERS: [&str; 3] = ["/connectors", "/connectors/new/{provider}", "/connectors/{id}"];
-/// Answers the script, with JSON.
-const NO_PAGES: [&str; 1] = ["/connectors/new/{provider}/account"];
+/// Answer the script alone, with JSON and with events.
+const NO_PAGES: [&str; 2] = ["/connectors/new/{provider}/account", "/events"];
 
 async fn start() -> (TestApp, Browser) {
     let app = TestApp::start(&Arc::new(Database::sqlite())).await;
