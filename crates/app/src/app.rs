@@ -168,6 +168,11 @@ impl App {
         self.engine.providers()
     }
 
+    /// What people call this provider; its id where this instance has no adapter for it.
+    pub(crate) fn provider_name<'a>(&'a self, provider: &'a str) -> &'a str {
+        self.providers().find(provider).map_or(provider, |adapter| adapter.about().name)
+    }
+
     /// An absolute URL of ours.
     pub fn url(&self, path: &str) -> String {
         join(&self.config.public_url(), path)

@@ -66,9 +66,6 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/connect/ended/{session}", get(callback::ended))
         .route("/connect/trouble/{word}", get(callback::trouble))
         .layer(plain(header::REFERRER_POLICY, "no-referrer"))
-        .layer(plain(header::X_CONTENT_TYPE_OPTIONS, "nosniff"))
-        .layer(plain(header::X_FRAME_OPTIONS, "DENY"))
-        .layer(plain(header::CACHE_CONTROL, "no-store"))
         .with_state(app)
 }
 

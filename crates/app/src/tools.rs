@@ -277,8 +277,7 @@ pub(crate) fn causes(app: &App, stops: &[Stop]) -> String {
 
 /// A connector by provider and account: `Zendesk acme`.
 pub(crate) fn connector_name(app: &App, provider: &str, account: &str) -> String {
-    let name = app.providers().find(provider).map_or(provider, |found| found.about().name);
-    format!("{name} {account}").trim_end().to_owned()
+    format!("{} {account}", app.provider_name(provider)).trim_end().to_owned()
 }
 
 fn no_adapter(known: &Snapshot) -> Problem {

@@ -16,6 +16,7 @@ pub(crate) mod cookies;
 pub(crate) mod form;
 pub(crate) mod live;
 pub(crate) mod moment;
+pub(crate) mod parts;
 pub(crate) mod passwords;
 pub(crate) mod person;
 pub mod routes;

@@ -2,7 +2,7 @@
 
 use holdfast_core::{
     Health,
-    agent::Status,
+    agent::{RunState, Status},
     credential::{Reason, Trouble},
     error::ErrorKind,
 };
@@ -100,6 +100,17 @@ pub(crate) fn agent(status: Status) -> (Tone, &'static str) {
         Status::Active => (GOOD, "Active"),
         Status::Paused => (IDLE, "Paused"),
         Status::Deactivated => (BAD, "Stopped"),
+    }
+}
+
+/// How an agent's run stands, as a badge.
+pub(crate) fn run(state: RunState) -> (Tone, &'static str) {
+    match state {
+        RunState::Queued => (IDLE, "Waiting"),
+        RunState::Running => (IDLE, "Running"),
+        RunState::Succeeded => (GOOD, "Succeeded"),
+        RunState::Failed => (BAD, "Failed"),
+        RunState::Stopped => (WARN, "Stopped"),
     }
 }
 

@@ -160,11 +160,6 @@ impl Chromium {
         self.named(LINKS, name).await.click().await.expect("the link can be clicked");
     }
 
-    /// Whether the page has a button of this name now.
-    pub async fn has_button(&self, name: &str) -> bool {
-        !self.all_named(BUTTONS, name).await.unwrap_or_default().0.is_empty()
-    }
-
     /// Opens another tab of the same browser with this address, and goes there. Answers the way back.
     ///
     /// # Panics

@@ -315,7 +315,7 @@ fn page(app: &App, connector: &Snapshot) -> String {
 }
 
 fn provider_name(app: &App, id: &str) -> String {
-    app.providers().find(id).map_or_else(|| line(id, NAME), |provider| provider.about().name.to_owned())
+    line(app.provider_name(id), NAME)
 }
 
 /// What people call it, or else its account.

@@ -16,15 +16,13 @@ mod show;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use holdfast_core::{
-    Role,
-    agent::{RunState, Status, Trigger},
-};
+use holdfast_core::{Role, agent::Trigger};
 use holdfast_store::{Agent, Run, Stop};
 use serde::Serialize;
 
 use super::{
     moment::{Moment, span},
+    parts::Badge,
     person::Person,
     routes::{Needs, Routes},
     trouble::Trouble,
@@ -48,35 +46,6 @@ pub(super) fn routes() -> Routes {
         .post("/agents/{id}/delete", manage, delete::delete)
         .get("/agents/{id}/runs/{run}", look, run::show)
         .get("/agents/{id}/runs/{run}/steps/{position}", look, run::step)
-}
-
-/// A word with its colour.
-#[derive(Serialize)]
-struct Badge {
-    tone: &'static str,
-    word: &'static str,
-}
-
-impl Badge {
-    fn of_status(status: Status) -> Self {
-        let (tone, word) = match status {
-            Status::Active => ("good", "Active"),
-            Status::Paused => ("idle", "Paused"),
-            Status::Deactivated => ("bad", "Stopped"),
-        };
-        Self { tone, word }
-    }
-
-    fn of_run(state: RunState) -> Self {
-        let (tone, word) = match state {
-            RunState::Queued => ("idle", "Waiting"),
-            RunState::Running => ("idle", "Running"),
-            RunState::Succeeded => ("good", "Succeeded"),
-            RunState::Failed => ("bad", "Failed"),
-            RunState::Stopped => ("warn", "Stopped"),
-        };
-        Self { tone, word }
-    }
 }
 
 /// What stops an agent, with the page where that can be mended.

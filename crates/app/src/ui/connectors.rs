@@ -22,14 +22,12 @@ use holdfast_store::AgentBrief;
 use serde::Serialize;
 
 use super::{
+    parts::Badge,
     person::Person,
     routes::{Needs, Routes},
     trouble::Trouble,
 };
-use crate::{
-    app::App,
-    words::{self, Tone},
-};
+use crate::app::App;
 
 const ADMIN: Needs = Needs::Role(Role::Admin);
 
@@ -61,28 +59,10 @@ struct Mark {
 
 impl Mark {
     fn of(app: &App, provider: &str) -> Self {
-        let name = provider_name(app, provider);
+        let name = app.provider_name(provider);
         let letter = name.chars().next().map(|first| first.to_uppercase().collect()).unwrap_or_default();
         Self { id: provider.to_owned(), letter, name: name.to_owned() }
     }
-}
-
-/// A word with its colour.
-#[derive(Serialize)]
-struct Badge {
-    tone: Tone,
-    word: &'static str,
-}
-
-impl Badge {
-    fn of(health: Health, degraded: bool) -> Self {
-        let (tone, word) = words::health(health, degraded);
-        Self { tone, word }
-    }
-}
-
-fn provider_name<'a>(app: &'a App, provider: &'a str) -> &'a str {
-    app.providers().find(provider).map_or(provider, |adapter| adapter.about().name)
 }
 
 /// An account as people know it; empty while nobody has named it.
@@ -97,7 +77,7 @@ fn called(app: &App, provider: &str, account: &str, name: &str) -> String {
         return name.to_owned();
     }
     let account = account_shown(app, provider, account);
-    if account.is_empty() { format!("{}, not named yet", provider_name(app, provider)) } else { account }
+    if account.is_empty() { format!("{}, not named yet", app.provider_name(provider)) } else { account }
 }
 
 /// What the button that starts a consent says.
@@ -119,8 +99,7 @@ struct AgentLine {
 
 impl AgentLine {
     fn of(agent: &AgentBrief) -> Self {
-        let (tone, word) = words::agent(agent.status);
-        Self { id: agent.id.to_string(), name: agent.name.clone(), badge: Badge { tone, word } }
+        Self { id: agent.id.to_string(), name: agent.name.clone(), badge: Badge::of_agent(agent.status) }
     }
 
     /// Those that a connector's failure has stopped.

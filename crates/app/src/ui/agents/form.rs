@@ -28,6 +28,7 @@ use crate::{
     tools,
     ui::{
         form::Posted,
+        parts::Choice,
         person::Person,
         trouble::Trouble,
         view::{Here, View},
@@ -73,13 +74,6 @@ struct FormPage {
     paused: bool,
     problems: Problems,
     connected: bool,
-}
-
-#[derive(Serialize)]
-struct Choice {
-    value: String,
-    word: String,
-    chosen: bool,
 }
 
 #[derive(Serialize)]

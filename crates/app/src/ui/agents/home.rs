@@ -101,7 +101,7 @@ pub(super) async fn show(
         .map(|agent| Row {
             id: agent.id.to_string(),
             name: agent.name.clone(),
-            badge: Badge::of_status(agent.status()),
+            badge: Badge::of_agent(agent.status()),
             causes: Cause::all(&app, &agent.stops, now),
             paused_too: agent.paused.is_some() && agent.status() == Status::Deactivated,
             connectors: agent

@@ -7,7 +7,7 @@ use axum::{
     response::Response,
 };
 use holdfast_core::{
-    Health, Role,
+    Role,
     agent::Status,
     playbook::{Playbook, pretty},
     tool::Access,
@@ -130,7 +130,7 @@ pub(super) async fn show(
     let running = agent.last_run.as_ref().filter(|run| !run.state.is_over()).map(|run| run.id.to_string());
     let member = person.may(Role::Member);
     let page = AgentPage {
-        badge: Badge::of_status(status),
+        badge: Badge::of_agent(status),
         causes: Cause::all(&app, &agent.stops, now),
         paused: agent.paused.as_ref().map(|paused| PausedBy { by: paused.by.clone(), at: Moment::new(paused.at, now) }),
         did: match asked.did.as_str() {
@@ -180,12 +180,6 @@ fn news(app: &App, agent: &Agent) -> String {
 }
 
 fn bound(app: &App, binding: &Binding) -> Bound {
-    let badge = match binding.health {
-        Health::Connected => Badge { tone: "good", word: "Connected" },
-        Health::Pending => Badge { tone: "idle", word: "Not connected yet" },
-        Health::AuthFailed => Badge { tone: "bad", word: "Needs Reconnect" },
-        Health::Disconnected => Badge { tone: "idle", word: "Disconnected" },
-    };
     let grant = |tool: &holdfast_core::tool::Tool| Grant {
         name: tool.name,
         words: first_sentence(tool.description),
@@ -197,7 +191,7 @@ fn bound(app: &App, binding: &Binding) -> Bound {
         role: binding.role.clone(),
         name: binding.name.clone(),
         what: tools::connector_name(app, &binding.provider, &binding.account),
-        badge,
+        badge: Badge::of_health(binding.health, false),
         tools: tools_of(app, &binding.provider).iter().map(grant).collect(),
     }
 }

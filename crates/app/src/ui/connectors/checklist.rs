@@ -5,7 +5,7 @@ use holdfast_core::Health;
 use holdfast_store::Session;
 use serde::Serialize;
 
-use super::{Mark, account_shown, provider_name};
+use super::{Mark, account_shown};
 use crate::{
     app::App,
     connect::{self, Ending, Progress, Stand, Told},
@@ -60,7 +60,7 @@ enum At {
 impl Checklist {
     /// Of this consent.
     pub(super) fn new(app: &App, session: &Session, provider: &str, account: &str, now: DateTime<Utc>) -> Self {
-        let name = provider_name(app, provider);
+        let name = app.provider_name(provider);
         let shown = account_shown(app, provider, session.account.as_deref().unwrap_or(account));
         let stand = connect::stand(session, now);
         let plain = |tone, title: String, text: &str| Self {

@@ -10,7 +10,7 @@ use axum::{
 use holdfast_core::{Health, Snapshot};
 use serde::{Deserialize, Serialize};
 
-use super::{AgentLine, Mark, account_shown, called, find, provider_name};
+use super::{AgentLine, Mark, account_shown, called, find};
 use crate::{
     app::App,
     care,
@@ -96,7 +96,7 @@ async fn page(
         mark: Mark::of(app, &snapshot.provider),
         name,
         account: account_shown(app, &snapshot.provider, &snapshot.account),
-        provider: provider_name(app, &snapshot.provider),
+        provider: app.provider_name(&snapshot.provider),
         delete: end == End::Delete,
         held: matches!(snapshot.health, Health::Connected | Health::AuthFailed),
         agents: agents.get(&snapshot.connector).map(|agents| AgentLine::working(agents)).unwrap_or_default(),

@@ -14,13 +14,14 @@ use holdfast_core::{ConnectorId, Health, Role};
 use holdfast_store::{AgentBrief, ConnectorLine, LineCount, LineFilter, LineState};
 use serde::{Deserialize, Serialize};
 
-use super::{AgentLine, Badge, Mark, account_shown, called, catalogue::Tile, connect_word, provider_name, query};
+use super::{AgentLine, Mark, account_shown, called, catalogue::Tile, connect_word, query};
 use crate::{
     app::App,
     connect,
     ui::{
         live,
         moment::Moment,
+        parts::{Badge, Choice},
         person::Person,
         trouble::Trouble,
         view::{Here, View},
@@ -88,14 +89,6 @@ struct Need {
     primary: bool,
     /// The agents that stand still for it.
     stopped: Vec<AgentLine>,
-}
-
-/// A choice of a filter.
-#[derive(Serialize)]
-struct Choice {
-    value: String,
-    word: String,
-    chosen: bool,
 }
 
 /// A row of the list.
@@ -211,19 +204,19 @@ fn need(app: &App, line: &ConnectorLine, said: Said, badge: Badge, since: Moment
 }
 
 fn failed_need(app: &App, line: &ConnectorLine, agents: &Agents, now: DateTime<Utc>) -> Need {
-    let said = words::failure(line.reason, provider_name(app, &line.provider));
+    let said = words::failure(line.reason, app.provider_name(&line.provider));
     let stopped = agents.get(&line.id).map(|agents| AgentLine::stopped(agents)).unwrap_or_default();
-    Need { stopped, ..need(app, line, said, Badge::of(line.health, false), Moment::new(line.since, now)) }
+    Need { stopped, ..need(app, line, said, Badge::of_health(line.health, false), Moment::new(line.since, now)) }
 }
 
 fn degraded_need(app: &App, line: &ConnectorLine, now: DateTime<Utc>) -> Option<Need> {
     let degraded = line.degraded?;
-    let said = words::degraded(degraded.class, provider_name(app, &line.provider));
-    Some(need(app, line, said, Badge::of(line.health, true), Moment::new(degraded.since, now)))
+    let said = words::degraded(degraded.class, app.provider_name(&line.provider));
+    Some(need(app, line, said, Badge::of_health(line.health, true), Moment::new(degraded.since, now)))
 }
 
 fn ending_need(app: &App, line: &ConnectorLine, now: DateTime<Utc>) -> Need {
-    let said = words::ending(provider_name(app, &line.provider));
+    let said = words::ending(app.provider_name(&line.provider));
     let badge = Badge { tone: words::WARN, word: "Ends soon" };
     let ends = Moment::new(line.expires_at.unwrap_or(now), now);
     Need { when: "ends", ..need(app, line, said, badge, ends) }
@@ -237,7 +230,7 @@ fn row(app: &App, line: &ConnectorLine, agents: &Agents, now: DateTime<Utc>) -> 
         mark: Mark::of(app, &line.provider),
         name: called(app, &line.provider, &line.account, &line.name),
         account: account_shown(app, &line.provider, &line.account),
-        badge: Badge::of(line.health, line.degraded.is_some()),
+        badge: Badge::of_health(line.health, line.degraded.is_some()),
         agents: agents.iter().take(NAMED).map(AgentLine::of).collect(),
         more_agents: agents.len().saturating_sub(NAMED),
         expires: if works { Moment::maybe(line.expires_at, now) } else { None },
@@ -249,7 +242,7 @@ fn providers(app: &App, counts: &[LineCount], chosen: &str) -> Vec<Choice> {
     let mut ids: Vec<_> = counts.iter().map(|count| count.provider.as_str()).collect();
     ids.dedup();
     let choice =
-        |id: &str| Choice { value: id.to_owned(), word: provider_name(app, id).to_owned(), chosen: id == chosen };
+        |id: &str| Choice { value: id.to_owned(), word: app.provider_name(id).to_owned(), chosen: id == chosen };
     ids.into_iter().map(choice).collect()
 }
 

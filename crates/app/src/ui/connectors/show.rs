@@ -13,8 +13,8 @@ use secrecy::ExposeSecret;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    AgentLine, Badge, Mark, account_shown, called, chart::Chart, checklist::Checklist, connect_word, provider_name,
-    timeline::Timeline, told::Told,
+    AgentLine, Mark, account_shown, called, chart::Chart, checklist::Checklist, connect_word, timeline::Timeline,
+    told::Told,
 };
 use crate::{
     app::App,
@@ -23,6 +23,7 @@ use crate::{
     ui::{
         live,
         moment::Moment,
+        parts::Badge,
         person::Person,
         trouble::Trouble,
         view::{Here, View},
@@ -205,10 +206,10 @@ fn page(
     now: DateTime<Utc>,
 ) -> ConnectorPage {
     let snapshot = &view.snapshot;
-    let provider = provider_name(app, &snapshot.provider);
+    let provider = app.provider_name(&snapshot.provider);
     let health = snapshot.health;
     let name = called(app, &snapshot.provider, &snapshot.account, &snapshot.name);
-    let badge = Badge::of(health, snapshot.credential.degraded.is_some());
+    let badge = Badge::of_health(health, snapshot.credential.degraded.is_some());
     let about = app.providers().find(&snapshot.provider).map(|adapter| adapter.about());
     let field = about.filter(|_| snapshot.account.is_empty()).map(|about| AccountField {
         label: about.account_label,
@@ -297,7 +298,7 @@ fn ends(view: &ConnectorView, provider: &str, now: DateTime<Utc>) -> Option<Ends
 
 fn test_view(app: &App, view: &ConnectorView, found: LastTest, now: DateTime<Utc>) -> TestView {
     let failed = view.snapshot.health == Health::AuthFailed;
-    let provider = provider_name(app, &view.snapshot.provider);
+    let provider = app.provider_name(&view.snapshot.provider);
     let identity = found.identity.as_ref();
     let text = |field: &str| identity.and_then(|identity| identity[field].as_str()).map(str::to_owned);
     let asked = app.providers().find(&view.snapshot.provider).map_or(0, |adapter| adapter.about().scopes.len());

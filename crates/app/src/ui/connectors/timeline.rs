@@ -5,7 +5,7 @@ use holdfast_core::{OrgId, Snapshot, credential::Reason, ports::StoreError};
 use holdfast_store::{Page, TimelineItem, is_timeline_cursor};
 use serde::Serialize;
 
-use super::{provider_name, query};
+use super::query;
 use crate::{
     app::App,
     ui::moment::Moment,
@@ -69,7 +69,7 @@ impl Timeline {
         let (kind, _, kinds) = KINDS.iter().find(|(value, ..)| *value == kind).unwrap_or(&KINDS[0]);
         let cursor = Some(before).filter(|cursor| is_timeline_cursor(cursor));
         let Page { data, next_cursor } = app.store.timeline_of(org, &connector.connector, kinds, cursor, PAGE).await?;
-        let provider = provider_name(app, &connector.provider);
+        let provider = app.provider_name(&connector.provider);
         let id = &connector.connector;
         let address = |kind: &str, before: &str| {
             format!("/connectors/{id}{}#timeline", query(&[("kind", kind), ("before", before)]))
