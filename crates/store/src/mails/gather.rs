@@ -150,10 +150,8 @@ impl Store {
             sql::run(&tx, doing, close, values![gather.org.as_str(), effect.as_str(), until]).await?;
         }
         tx.commit().await.map_err(failed(doing))?;
-        let connectors: HashSet<_> = notices.iter().map(|notice| notice.connector_id.as_str()).collect();
-        for connector in connectors {
-            self.mails_changed(&connector.into()).await;
-        }
+        let connectors: HashSet<&str> = notices.iter().map(|notice| notice.connector_id.as_str()).collect();
+        self.mails_changed(&connectors.into_iter().collect::<Vec<_>>()).await;
         Ok(gathered)
     }
 

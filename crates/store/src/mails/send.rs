@@ -10,8 +10,9 @@ use holdfast_core::{
 };
 use sea_orm::FromQueryResult;
 use serde_json::Value;
+use tracing::debug;
 
-use super::{MailKind, MailStage};
+use super::{MailKind, MailStage, ROWS};
 use crate::{
     exchanges::whole_ms,
     sql::{self, micros, nonsense, values},
@@ -254,9 +255,8 @@ impl Store {
             (!open).then(|| micros(at)),
         ];
         let changed = sql::run(self.db(), "settle a mail", sql, values).await?;
-        for item in &mail.items {
-            self.mails_changed(&item.connector).await;
-        }
+        let connectors: Vec<&str> = mail.items.iter().map(|item| item.connector.as_str()).collect();
+        self.mails_changed(&connectors).await;
         Ok(if changed > 0 { Changed::Yes } else { Changed::No })
     }
 
@@ -264,15 +264,22 @@ impl Store {
     /// [`Store::void_previous`](crate::Store::void_previous).
     pub(crate) const VOID_MAIL_CLAIMS: &str = "UPDATE mails SET claimed_until_ms = 0 WHERE state = 'sending'";
 
-    /// Pages that show who was told look again.
-    pub(crate) async fn mails_changed(&self, connector: &ConnectorId) {
+    /// Pages that show who was told of these look again.
+    pub(crate) async fn mails_changed(&self, connectors: &[&str]) {
         if self.kind() == Kind::Sqlite {
-            self.connector_changed(connector);
+            for connector in connectors {
+                self.connector_changed(&(*connector).into());
+            }
             return;
         }
-        let sql = "SELECT pg_notify('holdfast', 'connector:' || $1)";
-        if let Err(error) = sql::run(self.db(), "tell of a mail", sql, values![connector.as_str()]).await {
-            tracing::debug!(%error, "could not tell that a mail was settled");
+        for some in connectors.chunks(ROWS) {
+            let places: Vec<String> = (1..=some.len()).map(|place| format!("('connector:' || ${place})")).collect();
+            let sql =
+                format!("SELECT pg_notify('holdfast', told) FROM (VALUES {}) AS all_of_them (told)", places.join(", "));
+            let values = some.iter().map(|connector| sea_orm::Value::from(*connector)).collect();
+            if let Err(error) = sql::run(self.db(), "tell of a mail", sql, values).await {
+                debug!(%error, "could not tell that mails have changed");
+            }
         }
     }
 }
