@@ -215,13 +215,19 @@ async fn app_refused(app: &App, mail: &ClaimedMail, reader: &Reader) -> anyhow::
     if operator && trouble.orgs > 1 {
         waiting = format!("{waiting} of {}", counted(trouble.orgs, "organisation"));
     }
-    let button = Button { url: app.url(""), label: "Open Holdfast".to_owned() };
-    let frame = frame(app, mail.org.as_ref(), reader, (!operator).then_some(button)).await?;
+    let button = if operator {
+        let url = app.url(&format!("settings/oauth-apps/{}", trouble.provider));
+        Button { url, label: "Open the OAuth app".to_owned() }
+    } else {
+        Button { url: app.url(""), label: "Open Holdfast".to_owned() }
+    };
+    let frame = frame(app, mail.org.as_ref(), reader, Some(button)).await?;
     let context = AppRefused {
         frame,
         operator,
         provider: provider_name(app, &trouble.provider),
         provider_id: line(&trouble.provider, NAME),
+        configured: app.config.oauth_apps.contains_key(&trouble.provider),
         since: moment(trouble.since),
         waiting,
         verb: if trouble.connectors == 1 { "waits" } else { "wait" },

@@ -131,6 +131,8 @@ pub(super) struct AppRefused {
     pub(super) operator: bool,
     pub(super) provider: String,
     pub(super) provider_id: String,
+    /// Whether the app stands in the configuration; else it was set on its page.
+    pub(super) configured: bool,
     pub(super) since: String,
     /// How many connectors, as words.
     pub(super) waiting: String,
@@ -284,10 +286,14 @@ mod tests {
 
     pub(super) fn app_refused() -> AppRefused {
         AppRefused {
-            frame: frame("an operator", None),
+            frame: frame(
+                "an operator",
+                Some(("https://hub.example/settings/oauth-apps/zendesk", "Open the OAuth app")),
+            ),
             operator: true,
             provider: "Zendesk".to_owned(),
             provider_id: "zendesk".to_owned(),
+            configured: true,
             since: "29 November 2026, 10:05 UTC".to_owned(),
             waiting: "40 connectors of 8 organisations".to_owned(),
             verb: "wait",
@@ -358,9 +364,15 @@ mod tests {
         assert!(needs_you.html.contains("<bdi>Reconnect Acme &lt;support&gt;</bdi></a>"), "{}", needs_you.html);
         assert!(!org.html.contains("/reconnect/") && org.text.contains("nothing to reconnect"), "{}", org.text);
         assert_eq!(org.subject, "Zendesk is paused: nothing for you to reconnect");
-        for mail in [render(&views, &app_refused()).unwrap(), render(&views, &nobody_told()).unwrap()] {
-            assert_eq!(button(&mail), 0);
+        let by_page = AppRefused { configured: false, ..app_refused() };
+        let (configured, by_page) = (render(&views, &app_refused()).unwrap(), render(&views, &by_page).unwrap());
+        for mail in [&configured, &by_page] {
+            assert!(!mail.html.contains("/reconnect/"), "{}", mail.html);
+            assert!(mail.text.contains("https://hub.example/settings/oauth-apps/zendesk"), "{}", mail.text);
         }
+        assert!(configured.text.contains("oauth_apps.zendesk.client_id"), "{}", configured.text);
+        assert!(!by_page.text.contains("oauth_apps."), "{}", by_page.text);
+        assert_eq!(button(&render(&views, &nobody_told()).unwrap()), 0);
     }
 
     #[test]
