@@ -4,7 +4,6 @@ use std::{sync::Arc, time::Duration};
 
 use holdfast_core::{Role, ports::Clock as _};
 use holdfast_tests::{
-    browser::Page,
     database::{Database, on_postgres},
     on_both,
     people::Person,
@@ -39,11 +38,6 @@ struct Events {
 
 fn ask(person: &Person, path: &str) -> RequestBuilder {
     person.browser.request(Method::GET, &person.url(path)).header("accept", "text/event-stream")
-}
-
-/// Where a page follows what happens.
-fn stream_of(page: &Page) -> String {
-    page.read().all().iter().find_map(|part| part.get("data-events").map(str::to_owned)).unwrap()
 }
 
 impl Events {
@@ -103,9 +97,9 @@ async fn a_failure_is_told_and_the_page_shows_it(db: Arc<Database>) {
     let app = TestApp::start(&db).await;
     let id = app.import_with("acme", json!({ "name": "Support" })).await;
     let ada = app.somebody(Role::Viewer).await;
-    let stream = stream_of(&ada.open(&format!("/connectors/{id}")).await);
+    let stream = ada.open(&format!("/connectors/{id}")).await.stream().unwrap();
     assert!(stream.starts_with(&format!("/events?connector={id}&since=")), "{stream}");
-    let home = stream_of(&ada.open("/connectors").await);
+    let home = ada.open("/connectors").await.stream().unwrap();
     assert!(home.starts_with("/events?since="), "{home}");
     let (mut of_page, mut of_home) = (Events::open(&ada, &stream).await, Events::open(&ada, &home).await);
     // A page that has missed nothing is not fetched again. Replicas' clocks may differ, so that theirs are to make sure.
@@ -166,9 +160,9 @@ async fn what_a_page_missed_before_it_listened_is_told_at_once(db: Arc<Database>
     let app = TestApp::start(&db).await;
     let (id, other) = (app.import("acme").await, app.import("globex").await);
     let ada = app.somebody(Role::Viewer).await;
-    let page = stream_of(&ada.open(&format!("/connectors/{id}")).await);
-    let others = stream_of(&ada.open(&format!("/connectors/{other}")).await);
-    let home = stream_of(&ada.open("/connectors").await);
+    let page = ada.open(&format!("/connectors/{id}")).await.stream().unwrap();
+    let others = ada.open(&format!("/connectors/{other}")).await.stream().unwrap();
+    let home = ada.open("/connectors").await.stream().unwrap();
 
     let _tested = app.post(&format!("/connectors/{id}/test"), json!({})).await.expect(200);
 

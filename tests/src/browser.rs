@@ -75,6 +75,11 @@ impl Page {
         self.read().text().contains(words)
     }
 
+    /// Where it follows what happens.
+    pub fn stream(&self) -> Option<String> {
+        self.read().all().iter().find_map(|part| part.get("data-events").map(str::to_owned))
+    }
+
     /// Its forms.
     pub fn forms(&self) -> Vec<Form> {
         self.forms_of(&self.read())

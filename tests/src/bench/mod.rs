@@ -70,6 +70,9 @@ async fn measure(only: &[String]) -> anyhow::Result<Report> {
     if wanted("proxy") {
         proxy::run(&mut report).await.context("the proxy")?;
     }
+    if wanted("pages") {
+        pages::run(&mut report).await.context("pages")?;
+    }
     if wanted("storm") {
         storm::run(&mut report).await.context("callers at expiry")?;
     }

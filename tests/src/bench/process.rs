@@ -15,7 +15,10 @@ use holdfast_store::MasterKey;
 use rustix::process::{Pid, Signal, kill_process};
 use secrecy::ExposeSecret;
 use tempfile::TempDir;
-use tokio::process::{Child, Command};
+use tokio::{
+    io::AsyncWriteExt as _,
+    process::{Child, Command},
+};
 
 use super::{load::STATEMENT, machine, pause, uptime, wire};
 
@@ -82,6 +85,19 @@ impl Installation {
         let address = format!("bench-{}@example.com", random_word());
         self.command(&["user", "create", "--org", ORG, "--email", &address]).await?;
         self.command(&["key", "create", "--org", ORG, "--name", "bench", "--scope", SCOPES]).await
+    }
+
+    /// Adds an owner who can sign in: their address and password.
+    pub(super) async fn person(&self) -> anyhow::Result<(String, String)> {
+        let (address, password) = (format!("owner-{}@example.com", random_word()), random_word());
+        let create = ["user", "create", "--org", ORG, "--email", &address, "--role", "owner", "--password-stdin"];
+        let mut child = self.holdfast()?.args(create).stdin(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+        let mut stdin = child.stdin.take().context("it was asked for")?;
+        stdin.write_all(format!("{password}\n").as_bytes()).await?;
+        drop(stdin);
+        let output = child.wait_with_output().await?;
+        ensure!(output.status.success(), "user create: {}", String::from_utf8_lossy(&output.stderr).trim());
+        Ok((address, password))
     }
 
     /// What a command prints.

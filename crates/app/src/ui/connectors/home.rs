@@ -172,7 +172,12 @@ pub(super) async fn show(
         did: (asked.did == "deleted").then_some("The connector was deleted."),
     };
     let view = View::of(&person, Here::Connectors, "pages/connectors/home.html", "Connectors", &home);
-    Ok(view.leads_to(&connect::leads_to(&app)).show(&app))
+    // Only who may reconnect gets a form that leads to a provider, perhaps while the page is open.
+    let leads_to = admin.then(|| connect::leads_to(&app));
+    Ok(match &leads_to {
+        Some(sources) => view.leads_to(sources).show(&app),
+        None => view.show(&app),
+    })
 }
 
 /// What the page says when it changes while somebody has it open.

@@ -178,7 +178,12 @@ pub(super) async fn show(
     let page = page(&app, &person, &view, agents, told, checklist, test, timeline, chart, &asked.did, now);
     let title = page.name.clone();
     let view = View::of(&person, Here::Connectors, "pages/connectors/show.html", &title, &page);
-    Ok(view.leads_to(&connect::leads_to(&app)).show(&app))
+    // Only who may reconnect has forms that lead to a provider.
+    let leads_to = person.may(Role::Admin).then(|| connect::leads_to(&app));
+    Ok(match &leads_to {
+        Some(sources) => view.leads_to(sources).show(&app),
+        None => view.show(&app),
+    })
 }
 
 /// The consent that the address names, if it is one of this connector's.
