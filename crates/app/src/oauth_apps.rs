@@ -4,6 +4,7 @@
 use std::{
     collections::{BTreeMap, HashMap},
     sync::RwLock,
+    time::Duration,
 };
 
 use async_trait::async_trait;
@@ -27,6 +28,8 @@ use crate::{
 
 /// So many accounts are asked at most: one of them may be closed, or may not know the app.
 const ACCOUNTS_ASKED: u32 = 3;
+/// All of them together, since somebody waits for the page.
+const LONGEST_CHECK: Duration = Duration::from_secs(10);
 
 /// All of them, as everything that needs one finds it.
 pub struct Apps {
@@ -179,8 +182,21 @@ fn opened(app: &StoredApp) -> Result<OAuthApp, StoreError> {
 }
 
 /// Asks the provider whether it takes this client, at accounts that are known here. One that takes it settles it: another
-/// may be closed, or may not know the app. [`ClientTaken::Unknown`] also where no account is known.
+/// may be closed, or may not know the app. [`ClientTaken::Unknown`] also where no account is known, and where that takes
+/// longer than somebody waits for a page.
 pub async fn check(
+    app: &App,
+    provider: &dyn Provider,
+    client_id: &str,
+    secret: Option<&SecretString>,
+) -> Result<ClientTaken, StoreError> {
+    tokio::select! {
+        checked = ask(app, provider, client_id, secret) => checked,
+        () = app.seams.clock.sleep(LONGEST_CHECK) => Ok(ClientTaken::Unknown("it did not answer in time".to_owned())),
+    }
+}
+
+async fn ask(
     app: &App,
     provider: &dyn Provider,
     client_id: &str,

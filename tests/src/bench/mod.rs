@@ -4,6 +4,7 @@ mod bare;
 mod load;
 mod machine;
 mod mail;
+mod pages;
 mod process;
 mod proxy;
 mod report;

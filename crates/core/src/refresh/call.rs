@@ -15,7 +15,7 @@ use crate::{
 /// A token endpoint's answer longer than this is not one.
 const LONGEST_ANSWER_BYTES: usize = 256 * 1024;
 /// Somebody waits for the page.
-const CLIENT_CHECK: Duration = Duration::from_secs(8);
+const CLIENT_CHECK: Duration = Duration::from_secs(5);
 
 /// Whether a provider takes a client secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
