@@ -1,6 +1,83 @@
 //! The demo as a newcomer meets it.
 
 use holdfast_tests::{chromium::Chromium, demo::Demo};
+use thirtyfour::By;
+
+/// Presses one of the sandbox's buttons for this helpdesk; each helpdesk has the same ones.
+async fn happens(chromium: &Chromium, desk: &str, action: &str) {
+    let button = By::Css(format!("#{desk} button[value={action}]"));
+    chromium.driver().find(button).await.unwrap().click().await.unwrap();
+    chromium.shows("See what Holdfast makes of it").await;
+}
+
+/// Presses the button of the mail that is shown; the mail stands in a frame, as in a mail program.
+async fn press_in_mail(chromium: &Chromium) {
+    let driver = chromium.driver();
+    driver.enter_frame(0).await.unwrap();
+    chromium.shows("Reconnect").await;
+    driver.find(By::Css("a[href*='/reconnect/']")).await.unwrap().click().await.unwrap();
+    driver.enter_default_frame().await.unwrap();
+}
+
+/// Every step by what the bar and the pages offer, from the printed address to the connector that works again.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_whole_story_is_told_by_its_bar() {
+    let folder = tempfile::tempdir().unwrap();
+    let demo = Demo::start(folder.path(), &[]).await;
+    Chromium::visitor(&[&demo.base, &demo.control])
+        .run(async |chromium| {
+            chromium.open(&demo.open).await;
+            chromium.press("Sign in").await;
+            chromium.heading("Connectors").await;
+            chromium.shows("Step 1 of 5: Connect a helpdesk").await;
+            chromium.picture("demo-story-1-begins").await;
+
+            chromium.follow("Connect Zendesk").await;
+            chromium.heading("Connect Zendesk").await;
+            chromium.fill("Zendesk subdomain", "globex").await;
+            chromium.press("Continue to Zendesk").await;
+            chromium.heading("Allow Holdfast to access Globex?").await;
+            chromium.press("Allow").await;
+            chromium.heading("globex.zendesk.com").await;
+            chromium.shows("globex.zendesk.com is connected").await;
+            chromium.shows("Step 2 of 5: Watch a token rotate").await;
+            let page = chromium.url().await;
+
+            // What a minute would bring by itself.
+            chromium.open(&demo.control).await;
+            happens(chromium, "globex", "expire").await;
+            chromium.open(page.as_str()).await;
+            chromium.press("Test").await;
+            chromium.focus_is_on("Test passed").await;
+            chromium.shows("Step 3 of 5: Break it").await;
+
+            chromium.follow("Open the sandbox").await;
+            chromium.heading("The providers, imitated").await;
+            happens(chromium, "acme", "revoke").await;
+            chromium.open(&format!("{}/connectors", demo.base)).await;
+            chromium.shows("Step 4 of 5: Read the mail").await;
+            chromium.shows("Everybody who can mend").await;
+            chromium.picture("demo-story-4-mail").await;
+
+            chromium.follow("Open the mailbox").await;
+            chromium.heading("Mailbox").await;
+            let first = By::Css("main .rows a");
+            chromium.driver().find(first).await.unwrap().click().await.unwrap();
+            chromium.shows("Step 5 of 5: Reconnect").await;
+            chromium.picture("demo-story-5-letter").await;
+            press_in_mail(chromium).await;
+            chromium.press("Continue to Zendesk").await;
+            chromium.heading("Allow Holdfast to access Acme?").await;
+            chromium.press("Allow").await;
+            chromium.shows("Connected").await;
+
+            chromium.open(&format!("{}/connectors", demo.base)).await;
+            chromium.shows("That was the story.").await;
+            chromium.shows("Nothing needs you.").await;
+            chromium.picture("demo-story-6-ends").await;
+        })
+        .await;
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_printed_address_opens_a_form_that_is_filled_in() {

@@ -74,6 +74,13 @@ const TABLE: &[(&str, &str, Takes)] = &[
     ("POST", "/connectors/{id}/disconnect", ADMIN),
     ("GET", "/connectors/{id}/delete", ADMIN),
     ("POST", "/connectors/{id}/delete", ADMIN),
+    ("GET", "/connect/{link}", Takes::Nothing),
+    ("POST", "/connect/{link}", Takes::Nothing),
+    ("GET", "/reconnect/{token}", Takes::Nothing),
+    ("POST", "/reconnect/{token}", Takes::Nothing),
+    ("GET", "/oauth/callback", Takes::Nothing),
+    ("GET", "/connect/ended/{session}", Takes::Nothing),
+    ("GET", "/connect/trouble/{word}", Takes::Nothing),
     ("GET", "/agents", Takes::SignedIn),
     ("GET", "/agents/new", ADMIN),
     ("POST", "/agents/new", ADMIN),
@@ -119,7 +126,10 @@ const OF_AN_ORG: &[&str] = &[
 ];
 
 /// What is served beside the pages, and has tests of its own.
-const ELSEWHERE: &[&str] = &["/api/v1", "/healthz", "/readyz", "/metrics", "/connect", "/reconnect", "/oauth/callback"];
+const ELSEWHERE: &[&str] = &["/api/v1", "/healthz", "/readyz", "/metrics"];
+
+/// Pages that go by what stands in their address, whoever opens them; each has tests of its own.
+const BY_ADDRESS: &[&str] = &["/setup", "/demo/open/", "/connect/", "/reconnect/", "/oauth/"];
 
 /// Somebody, or nobody.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -268,7 +278,9 @@ impl House {
         let store = &self.app.app.store;
         let filled = match path {
             "/static/{file}" => path.replace("{file}", "style.css"),
-            "/demo/open/{key}" => path.replace("{key}", "x"),
+            by_address if BY_ADDRESS.iter().any(|own| by_address.starts_with(own)) => {
+                by_address.replace(['{', '}'], "")
+            }
             of_mail if of_mail.starts_with("/demo/mailbox/") => path.replace("{id}", "x"),
             "/settings/keys/{id}/revoke" => {
                 let at = self.app.app.seams.clock.now();
@@ -396,8 +408,8 @@ async fn each_role_opens_what_it_may_and_nothing_else(db: Arc<Database>) {
     for (method, path, takes) in TABLE {
         for who in EVERYBODY {
             // Its own tests say what these do with whoever comes.
-            let own_matter =
-                *takes == Takes::Nothing && (*method == "POST" || ["/setup", "/demo/open/{key}"].contains(path));
+            let by_address = BY_ADDRESS.iter().any(|own| path.starts_with(own));
+            let own_matter = *takes == Takes::Nothing && (*method == "POST" || by_address);
             if own_matter {
                 continue;
             }

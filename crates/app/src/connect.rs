@@ -17,24 +17,20 @@ pub(crate) use ending::{Ending, Told};
 pub(crate) use progress::{Progress, Stand, stand};
 pub(crate) use start::{begin, capitalised, leads_to, no_app};
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex},
-};
+use std::{collections::HashMap, sync::Mutex};
 
-use axum::{
-    Router,
-    http::{HeaderName, HeaderValue, header},
-    routing::get,
-};
 use chrono::{DateTime, TimeDelta, Utc};
 use holdfast_core::{ConnectorId, Snapshot};
 use holdfast_store::NewSession;
 use secrecy::ExposeSecret;
-use tower_http::set_header::SetResponseHeaderLayer;
 use url::Url;
 
-use crate::{app::App, keys, problem::Problem};
+use crate::{
+    app::App,
+    keys,
+    problem::Problem,
+    ui::routes::{Needs, Routes},
+};
 
 /// How long a link can be used to start a consent.
 const LINK_LIFE: TimeDelta = TimeDelta::hours(1);
@@ -54,19 +50,17 @@ pub struct Link {
 #[derive(Default)]
 pub struct Links(Mutex<HashMap<ConnectorId, (i64, Link)>>);
 
-/// The pages, outside of `/api`.
-pub fn router(app: Arc<App>) -> Router {
-    let plain = |name: HeaderName, value: &'static str| {
-        SetResponseHeaderLayer::overriding(name, HeaderValue::from_static(value))
-    };
-    Router::new()
-        .route("/connect/{link}", get(start::show).post(start::start))
-        .route("/reconnect/{token}", get(reconnect::show).post(reconnect::start))
-        .route("/oauth/callback", get(callback::callback))
-        .route("/connect/ended/{session}", get(callback::ended))
-        .route("/connect/trouble/{word}", get(callback::trouble))
-        .layer(plain(header::REFERRER_POLICY, "no-referrer"))
-        .with_state(app)
+/// The pages, outside of `/api`. What a link or a cookie is good for is each one's own matter.
+pub(crate) fn routes() -> Routes {
+    Routes::new()
+        .get("/connect/{link}", Needs::Nothing, start::show)
+        .post("/connect/{link}", Needs::Nothing, start::start)
+        .get("/reconnect/{token}", Needs::Nothing, reconnect::show)
+        .post("/reconnect/{token}", Needs::Nothing, reconnect::start)
+        .get("/oauth/callback", Needs::Nothing, callback::callback)
+        .get("/connect/ended/{session}", Needs::Nothing, callback::ended)
+        .get("/connect/trouble/{word}", Needs::Nothing, callback::trouble)
+        .referring_nobody()
 }
 
 /// A new link for this connector.

@@ -21,8 +21,7 @@ use tower_http::{
 use tracing::{debug, error, info, warn};
 
 use crate::{
-    admin, agents, api, app::App, config::is_loopback, connect, mail, metrics::UPKEEP_INTERVAL, ops, problem::Problem,
-    ui,
+    admin, agents, api, app::App, config::is_loopback, mail, metrics::UPKEEP_INTERVAL, ops, problem::Problem, ui,
 };
 
 /// Everything that is served.
@@ -31,7 +30,6 @@ pub fn router(app: &Arc<App>) -> Router {
     Router::new()
         .nest("/api/v1", api::router(Arc::clone(app)))
         .merge(ui::router(Arc::clone(app)))
-        .merge(connect::router(Arc::clone(app)))
         .merge(ops::router(Arc::clone(app)))
         .layer(middleware::from_fn_with_state(app.config.is_loopback(), own_host))
         .layer(middleware::from_fn(clean_path))

@@ -38,7 +38,7 @@ use axum::{
 
 pub use setup::announce as announce_setup;
 
-use crate::{app::App, demo, problem::Problem};
+use crate::{app::App, connect, demo, problem::Problem};
 use person::Person;
 use routes::{Declared, Needs, Routes};
 use trouble::Trouble;
@@ -54,6 +54,7 @@ fn routes() -> Routes {
         .merge(setup::routes())
         .merge(sign_in::routes())
         .merge(connectors::routes())
+        .merge(connect::routes())
         .merge(live::routes())
         .merge(settings::routes())
         .merge(agents::routes())

@@ -15,6 +15,7 @@ use holdfast_tests::{
 use super::{COMPANY, Post, WINDOW, sent};
 
 on_both! {
+    admins_are_told_on_the_page_while_mail_cannot_be_delivered,
     a_mail_server_that_is_down_for_two_hours_delays_nothing_and_sends_nothing_stale,
     a_recipient_who_is_refused_is_shown_and_keeps_nobody_else_waiting,
     a_recipient_who_is_put_off_is_tried_again_with_the_same_message,
@@ -78,6 +79,27 @@ async fn a_mail_server_that_is_down_for_two_hours_delays_nothing_and_sends_nothi
         Round::default(),
         "nobody heard that they failed, so nobody hears that they are back"
     );
+}
+
+/// EM-02
+async fn admins_are_told_on_the_page_while_mail_cannot_be_delivered(db: Arc<Database>) {
+    let post = Post::start(&db).await;
+    let (admin, viewer) = (post.app.somebody(Role::Admin).await, post.app.somebody(Role::Viewer).await);
+    let id = post.connector("acme", "Acme support").await;
+    let words = "E-mail cannot be delivered";
+    assert!(!admin.open("/connectors").await.text.contains(words));
+    post.smtp.down().await;
+    post.fail(&id, "acme").await;
+    assert!(post.tell().await.trouble);
+
+    let shown = admin.open("/connectors").await.text;
+    assert!(shown.contains(words), "{shown}");
+    assert!(!shown.contains(&post.smtp.address), "the server's address is for operators alone");
+    assert!(!viewer.open("/connectors").await.text.contains(words), "nobody mails viewers");
+    post.smtp.up().await;
+    post.app.advance(Duration::from_mins(16));
+    assert_eq!(post.look().await, sent(1));
+    assert!(!admin.open("/connectors").await.text.contains(words));
 }
 
 async fn a_recipient_who_is_refused_is_shown_and_keeps_nobody_else_waiting(db: Arc<Database>) {

@@ -25,11 +25,11 @@ use report::Report;
 const USAGE: &str = "usage: bench [--json] [--only PART]...
 
   --json        print JSON instead of a table
-  --only PART   token, proxy, memory, start, storm or mail; may be repeated
+  --only PART   token, proxy, memory, start, pages, storm or mail; may be repeated
 
 HOLDFAST_TEST_POSTGRES: URL of a PostgreSQL server where databases may be created; storm needs it. mail needs python3-aiosmtpd.";
 
-const PARTS: [&str; 6] = ["token", "proxy", "memory", "start", "storm", "mail"];
+const PARTS: [&str; 7] = ["token", "proxy", "memory", "start", "pages", "storm", "mail"];
 
 /// Reads the arguments and measures. A missed goal is a figure, not an error; not being able to measure is one.
 pub(crate) fn main() -> anyhow::Result<()> {

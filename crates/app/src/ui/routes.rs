@@ -7,13 +7,14 @@ use axum::{
     Router,
     extract::{MatchedPath, Request, State},
     handler::Handler,
-    http::{Method, StatusCode},
+    http::{HeaderValue, Method, StatusCode, header},
     middleware::{Next, from_fn_with_state},
     response::{IntoResponse, Response},
     routing::{MethodRouter, get, post},
 };
 use axum_extra::extract::cookie::CookieJar;
 use holdfast_core::Role;
+use tower_http::set_header::SetResponseHeaderLayer;
 use tracing::error;
 
 use super::{form::from_elsewhere, person::Person, trouble::Trouble};
@@ -72,6 +73,13 @@ impl Routes {
         T: 'static,
     {
         self.add(Method::POST, path, needs, post(handler))
+    }
+
+    /// No other page learns the addresses of these: secrets stand in them.
+    pub(crate) fn referring_nobody(mut self) -> Self {
+        let nobody = HeaderValue::from_static("no-referrer");
+        self.router = self.router.layer(SetResponseHeaderLayer::overriding(header::REFERRER_POLICY, nobody));
+        self
     }
 
     /// These and the others.

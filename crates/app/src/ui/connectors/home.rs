@@ -18,6 +18,7 @@ use super::{AgentLine, Mark, account_shown, called, catalogue::Tile, connect_wor
 use crate::{
     app::App,
     connect,
+    mail::MailStatus,
     ui::{
         live,
         moment::Moment,
@@ -70,6 +71,16 @@ struct HomePage {
     first: Option<String>,
     tiles: Vec<Tile>,
     did: Option<&'static str>,
+    no_mail: Option<NoMail>,
+}
+
+/// That nobody can be mailed, so that one looks here instead of waiting for a mail (EM-02).
+#[derive(Serialize)]
+struct NoMail {
+    /// `None`: no mail server is set up.
+    since: Option<Moment>,
+    /// For operators.
+    error: Option<String>,
 }
 
 /// A connector that needs somebody, or soon will.
@@ -170,6 +181,7 @@ pub(super) async fn show(
         first: (!asked.cursor.is_empty()).then(|| address("")),
         tiles: if total == 0 { Tile::all(&app, "").await? } else { Vec::new() },
         did: (asked.did == "deleted").then_some("The connector was deleted."),
+        no_mail: if admin { no_mail(&app, &person, now).await? } else { None },
     };
     let view = View::of(&person, Here::Connectors, "pages/connectors/home.html", "Connectors", &home);
     // Only who may reconnect gets a form that leads to a provider, perhaps while the page is open.
@@ -177,6 +189,16 @@ pub(super) async fn show(
     Ok(match &leads_to {
         Some(sources) => view.leads_to(sources).show(&app),
         None => view.show(&app),
+    })
+}
+
+async fn no_mail(app: &App, person: &Person, now: DateTime<Utc>) -> Result<Option<NoMail>, Trouble> {
+    Ok(match app.mail_status().await? {
+        MailStatus::Works => None,
+        MailStatus::NotConfigured => Some(NoMail { since: None, error: None }),
+        MailStatus::Trouble { since, error, .. } => {
+            Some(NoMail { since: Some(Moment::new(since, now)), error: person.user.operator.then_some(error) })
+        }
     })
 }
 
