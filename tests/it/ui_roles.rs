@@ -35,6 +35,8 @@ on_both! {
 enum Takes {
     /// Nothing: the page has its own matter with whoever comes.
     Nothing,
+    /// A link: nobody's role matters, and the tests of links say what does.
+    Link,
     /// Any role.
     SignedIn,
     /// This role, or more.
@@ -74,13 +76,13 @@ const TABLE: &[(&str, &str, Takes)] = &[
     ("POST", "/connectors/{id}/disconnect", ADMIN),
     ("GET", "/connectors/{id}/delete", ADMIN),
     ("POST", "/connectors/{id}/delete", ADMIN),
-    ("GET", "/connect/{link}", Takes::Nothing),
-    ("POST", "/connect/{link}", Takes::Nothing),
-    ("GET", "/reconnect/{token}", Takes::Nothing),
-    ("POST", "/reconnect/{token}", Takes::Nothing),
-    ("GET", "/oauth/callback", Takes::Nothing),
-    ("GET", "/connect/ended/{session}", Takes::Nothing),
-    ("GET", "/connect/trouble/{word}", Takes::Nothing),
+    ("GET", "/connect/{link}", Takes::Link),
+    ("POST", "/connect/{link}", Takes::Link),
+    ("GET", "/reconnect/{token}", Takes::Link),
+    ("POST", "/reconnect/{token}", Takes::Link),
+    ("GET", "/oauth/callback", Takes::Link),
+    ("GET", "/connect/ended/{session}", Takes::Link),
+    ("GET", "/connect/trouble/{word}", Takes::Link),
     ("GET", "/agents", Takes::SignedIn),
     ("GET", "/agents/new", ADMIN),
     ("POST", "/agents/new", ADMIN),
@@ -128,9 +130,6 @@ const OF_AN_ORG: &[&str] = &[
 /// What is served beside the pages, and has tests of its own.
 const ELSEWHERE: &[&str] = &["/api/v1", "/healthz", "/readyz", "/metrics"];
 
-/// Pages that go by what stands in their address, whoever opens them; each has tests of its own.
-const BY_ADDRESS: &[&str] = &["/setup", "/demo/open/", "/connect/", "/reconnect/", "/oauth/"];
-
 /// Somebody, or nobody.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Who {
@@ -173,7 +172,7 @@ fn expected(who: Who, path: &str, takes: Takes) -> Ending {
         Who::Stranger => Some(Role::Owner),
     };
     match (takes, role) {
-        (Takes::Nothing, _) => Ending::Opens,
+        (Takes::Nothing | Takes::Link, _) => Ending::Opens,
         (_, None) => Ending::SignIn,
         // This is no demo.
         (Takes::SignedIn, _) if path.starts_with("/demo/") => Ending::NotFound,
@@ -184,6 +183,10 @@ fn expected(who: Who, path: &str, takes: Takes) -> Ending {
         }
         _ => Ending::Opens,
     }
+}
+
+fn takes_a_link(path: &str) -> bool {
+    TABLE.iter().any(|(_, own, takes)| *own == path && *takes == Takes::Link)
 }
 
 fn ending(page: &Page) -> Ending {
@@ -278,9 +281,8 @@ impl House {
         let store = &self.app.app.store;
         let filled = match path {
             "/static/{file}" => path.replace("{file}", "style.css"),
-            by_address if BY_ADDRESS.iter().any(|own| by_address.starts_with(own)) => {
-                by_address.replace(['{', '}'], "")
-            }
+            "/demo/open/{key}" => path.replace("{key}", "x"),
+            link if takes_a_link(link) => link.replace(['{', '}'], ""),
             of_mail if of_mail.starts_with("/demo/mailbox/") => path.replace("{id}", "x"),
             "/settings/keys/{id}/revoke" => {
                 let at = self.app.app.seams.clock.now();
@@ -408,8 +410,8 @@ async fn each_role_opens_what_it_may_and_nothing_else(db: Arc<Database>) {
     for (method, path, takes) in TABLE {
         for who in EVERYBODY {
             // Its own tests say what these do with whoever comes.
-            let by_address = BY_ADDRESS.iter().any(|own| path.starts_with(own));
-            let own_matter = *takes == Takes::Nothing && (*method == "POST" || by_address);
+            let own_matter = *takes == Takes::Link
+                || *takes == Takes::Nothing && (*method == "POST" || ["/setup", "/demo/open/{key}"].contains(path));
             if own_matter {
                 continue;
             }
@@ -436,7 +438,7 @@ async fn each_role_opens_what_it_may_and_nothing_else(db: Arc<Database>) {
 async fn a_form_without_its_token_or_from_elsewhere_changes_nothing(db: Arc<Database>) {
     let house = House::new(&db).await;
     let other = house.csrf(&house.browser(Who::Of(Role::Viewer)).await, Who::Of(Role::Viewer)).await;
-    for (_, path, takes) in TABLE.iter().filter(|(method, _, _)| *method == "POST") {
+    for (_, path, takes) in TABLE.iter().filter(|(method, _, takes)| *method == "POST" && *takes != Takes::Link) {
         let who = match takes {
             Takes::Operator => Who::Operator,
             Takes::Nothing if *path != "/sign-out" => Who::Nobody,

@@ -50,16 +50,16 @@ pub struct Link {
 #[derive(Default)]
 pub struct Links(Mutex<HashMap<ConnectorId, (i64, Link)>>);
 
-/// The pages, outside of `/api`. What a link or a cookie is good for is each one's own matter.
+/// The pages, outside of `/api`.
 pub(crate) fn routes() -> Routes {
     Routes::new()
-        .get("/connect/{link}", Needs::Nothing, start::show)
-        .post("/connect/{link}", Needs::Nothing, start::start)
-        .get("/reconnect/{token}", Needs::Nothing, reconnect::show)
-        .post("/reconnect/{token}", Needs::Nothing, reconnect::start)
-        .get("/oauth/callback", Needs::Nothing, callback::callback)
-        .get("/connect/ended/{session}", Needs::Nothing, callback::ended)
-        .get("/connect/trouble/{word}", Needs::Nothing, callback::trouble)
+        .get("/connect/{link}", Needs::Link, start::show)
+        .post("/connect/{link}", Needs::Link, start::start)
+        .get("/reconnect/{token}", Needs::Link, reconnect::show)
+        .post("/reconnect/{token}", Needs::Link, reconnect::start)
+        .get("/oauth/callback", Needs::Link, callback::callback)
+        .get("/connect/ended/{session}", Needs::Link, callback::ended)
+        .get("/connect/trouble/{word}", Needs::Link, callback::trouble)
         .referring_nobody()
 }
 

@@ -126,8 +126,9 @@ fn over(app: &App, visitor: &Visitor, dead: &Dead) -> Response {
 
 /// What the link is worth now. Each way in which it is dead has its own words and way on.
 async fn look(app: &App, token: &SecretString) -> Result<Worth, Trouble> {
-    let secret = app.store.instance_secret(link::SECRET).await?;
-    let Some(link) = ReconnectLink::verify(token, &secret) else {
+    // Without a secret no link was ever made, and looking at one makes none.
+    let secret = app.store.find_instance_secret(link::SECRET).await?;
+    let Some(link) = secret.and_then(|secret| ReconnectLink::verify(token, &secret)) else {
         return Err(Trouble::outside(
             StatusCode::NOT_FOUND,
             "This link is not known",

@@ -25,6 +25,9 @@ use crate::app::App;
 pub enum Needs {
     /// Nothing: also somebody who is signed out. What the page itself asks for (a token, a link) is its own matter.
     Nothing,
+    /// A link that was given to somebody, or the browser that it was opened in. The page itself looks at both, and has its
+    /// own words for whoever comes otherwise.
+    Link,
     /// Somebody who is signed in.
     SignedIn,
     /// Somebody whose role is this, or more.
@@ -145,6 +148,9 @@ async fn stand_guard(State(guard): State<Guard>, mut request: Request, next: Nex
         error!("a page has no entry in the table of routes");
         return StatusCode::INTERNAL_SERVER_ERROR.into_response();
     };
+    if needs == Needs::Link {
+        return next.run(request).await;
+    }
     if request.method() == Method::POST && from_elsewhere(request.headers()) {
         return Trouble::Forged.into_response();
     }
@@ -158,7 +164,7 @@ async fn stand_guard(State(guard): State<Guard>, mut request: Request, next: Nex
         Err(trouble) => return trouble.into_response(),
     };
     let allowed = match needs {
-        Needs::Nothing | Needs::SignedIn => Ok(()),
+        Needs::Nothing | Needs::Link | Needs::SignedIn => Ok(()),
         Needs::Role(role) => person.needs(role),
         Needs::Operator => person.needs_operator(),
     };
