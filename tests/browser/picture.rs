@@ -1,10 +1,17 @@
 //! The picture of the README.
 
+use std::sync::Arc;
+
 use holdfast_core::Role;
-use holdfast_tests::chromium::{Chromium, pictures};
+use holdfast_tests::{
+    chromium::{Chromium, pictures},
+    database::Database,
+    service::TestApp,
+    smtp::Smtp,
+};
 use serde_json::json;
 
-use crate::{revoke, service, sign_in};
+use crate::{revoke, sign_in};
 
 const ADA: &str = "ada@example.com";
 const NAME: &str = "connectors-of-the-readme";
@@ -12,7 +19,8 @@ const NAME: &str = "connectors-of-the-readme";
 /// With `HOLDFAST_WRITE_PICTURE` set it is written to `docs/images/connectors.png`.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_readme_shows_home_as_it_is() {
-    let (_db, app) = service().await;
+    let (db, smtp) = (Arc::new(Database::sqlite()), Smtp::start().await);
+    let app = TestApp::builder(&db).at_localhost().with(|config| smtp.configure(config)).start().await;
     app.person("Acme", ADA, Role::Admin).await;
     for (account, name) in [("acme", "Acme Support"), ("acme-billing", "Billing"), ("acme-eu", "Kundendienst Wien")] {
         app.import_with(account, json!({ "name": name })).await;

@@ -303,7 +303,7 @@ async fn a_refused_oauth_app_is_no_success(db: Arc<Database>) {
     let page = app.consent(&link).await;
 
     assert_eq!((page.status, page.title()), (409, "The OAuth app is refused"), "{}", page.text);
-    assert!(page.text.contains("open the connect link again"), "{}", page.text);
+    assert!(page.text.contains("open the link again"), "{}", page.text);
     assert_eq!(app.show(&id).await["health"], "pending");
     app.sandbox.set_client_secret(holdfast_sandbox::CLIENT_SECRET, None);
     assert_eq!(app.consent(&link).await.title(), "Connected");

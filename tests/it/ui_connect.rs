@@ -279,7 +279,7 @@ async fn each_error_of_the_provider_has_its_own_words(db: Arc<Database>) {
         let page = settled(&ada, &page).await;
 
         assert!(page.says(title), "{answer}: {}", page.text);
-        assert!(!page.says("declined") && !page.says("connect link"), "{answer}: {}", page.text);
+        assert!(!page.says("declined") && !page.says("your link"), "{answer}: {}", page.text);
         let again = page.form(&format!("/connectors/{}/reconnect", id_of(&page))).unwrap();
         assert_eq!(again.buttons, ["Try again"], "{answer}");
     }

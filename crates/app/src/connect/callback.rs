@@ -65,24 +65,24 @@ impl Early {
                 StatusCode::BAD_REQUEST,
                 "Nothing was received",
                 "The provider sent you back without saying what for. Start again where you started, in Holdfast or from \
-                 your connect link. Nothing was changed.",
+                 your link. Nothing was changed.",
             ),
             Self::Unknown => (
                 StatusCode::BAD_REQUEST,
                 "This consent is not known",
                 "It may have been started again since. Go on in the page where you started last, or start again in \
-                 Holdfast or from your connect link. Nothing was changed.",
+                 Holdfast or from your link. Nothing was changed.",
             ),
             Self::OtherBrowser => (
                 StatusCode::FORBIDDEN,
                 "This was started in another browser",
-                "Start from Holdfast itself, or open your connect link, in the browser that you want to use, and go on \
+                "Start from Holdfast itself, or open your link, in the browser that you want to use, and go on \
                  from there. Nothing was changed.",
             ),
             Self::TooLong => (
                 StatusCode::GONE,
                 "That took too long",
-                "A consent has to be given within ten minutes. Start again from your connect link; nothing was changed.",
+                "A consent has to be given within ten minutes. Start again from your link; nothing was changed.",
             ),
             Self::Ours => (
                 StatusCode::SERVICE_UNAVAILABLE,

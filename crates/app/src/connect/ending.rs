@@ -89,11 +89,11 @@ impl Ended {
     pub(crate) fn words(&self, told: Told) -> (String, String) {
         let name = &self.provider;
         let again = match told {
-            Told::ByLink => "Start again from your connect link",
+            Told::ByLink => "Start again from your link",
             Told::SignedIn => "Try again",
         };
         let open = match told {
-            Told::ByLink => "open the connect link again",
+            Told::ByLink => "open the link again",
             Told::SignedIn => "try again",
         };
         let operator = "Whoever runs this installation has to look at it";
