@@ -14,6 +14,7 @@ mod m20261129_130100_oauth_apps;
 mod m20261129_130200_create_agents;
 mod m20261129_130300_create_mails;
 mod m20261129_130700_serve_pages;
+mod m20261130_100000_create_incidents;
 
 /// All steps, in order.
 pub struct Migrator;
@@ -32,6 +33,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261129_130200_create_agents::Migration),
             Box::new(m20261129_130300_create_mails::Migration),
             Box::new(m20261129_130700_serve_pages::Migration),
+            Box::new(m20261130_100000_create_incidents::Migration),
         ]
     }
 }

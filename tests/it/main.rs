@@ -11,6 +11,7 @@ mod demo;
 mod health;
 mod import;
 mod mail;
+mod mass;
 mod proxy;
 mod reconnect;
 mod storage;

@@ -14,6 +14,9 @@ const EXCHANGES: &str = "holdfast_exchanges_total";
 const EXCHANGE_SECONDS: &str = "holdfast_exchange_seconds";
 const FLIGHTS_JOINED: &str = "holdfast_flights_joined_total";
 const LEASE_WAIT_SECONDS: &str = "holdfast_lease_wait_seconds";
+const FALSE_ALARMS: &str = "holdfast_false_alarms_avoided_total";
+/// Set when the numbers are asked for.
+pub(crate) const HELD: &str = "holdfast_held_verdicts";
 /// Runs of agents that ended here.
 pub(crate) const AGENT_RUNS: &str = "holdfast_agent_runs_total";
 /// Counted where mail is sent.
@@ -69,6 +72,9 @@ fn describe() {
     describe_counter!(EXCHANGES, Unit::Count, "Exchanges with a token endpoint, by provider and outcome");
     describe_histogram!(EXCHANGE_SECONDS, Unit::Seconds, "Duration of an exchange, by provider and outcome");
     describe_counter!(FLIGHTS_JOINED, Unit::Count, "Callers that joined a refresh which was under way");
+    let avoided = "Refusals that were held, and whose credential the provider took later: nobody had to reconnect";
+    describe_counter!(FALSE_ALARMS, Unit::Count, avoided);
+    describe_gauge!(HELD, Unit::Count, "Connectors whose refusal is held since their provider refuses so many");
     describe_counter!(AGENT_RUNS, Unit::Count, "Runs of agents that ended, by outcome");
     describe_counter!(MAILS, Unit::Count, "Mails by kind and by what became of them");
     describe_gauge!(MAILS_OPEN, Unit::Count, "Mails that are made and neither sent nor given up");
@@ -89,6 +95,10 @@ impl Meter for Metrics {
 
     fn lease_wait(&self, waited: Duration) {
         histogram!(LEASE_WAIT_SECONDS).record(waited);
+    }
+
+    fn false_alarm(&self, provider: &str) {
+        counter!(FALSE_ALARMS, "provider" => provider.to_owned()).increment(1);
     }
 }
 

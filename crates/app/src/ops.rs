@@ -16,7 +16,7 @@ use tracing::{error, warn};
 
 use crate::{
     app::App,
-    metrics::{MAIL_TROUBLE_SECONDS, MAILS_OPEN},
+    metrics::{HELD, MAIL_TROUBLE_SECONDS, MAILS_OPEN},
 };
 
 /// `/healthz`, `/readyz`, `/metrics`.
@@ -57,6 +57,9 @@ async fn numbers(State(app): State<Arc<App>>) -> impl IntoResponse {
     }
     if let Ok(open) = app.store.open_exchange_count().await {
         gauge!("holdfast_exchanges_open").set(open as f64);
+    }
+    if let Ok(held) = app.store.held_count().await {
+        gauge!(HELD).set(held as f64);
     }
     if let Ok(open) = app.store.open_mail_count().await {
         gauge!(MAILS_OPEN).set(open as f64);

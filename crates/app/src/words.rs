@@ -67,6 +67,11 @@ pub(crate) fn degraded(class: Trouble, provider: &str) -> Said {
             format!("{provider} refuses the OAuth app of this installation, not your account."),
             "Whoever runs this installation has to correct the app's client id or secret. Nobody has to reconnect.",
         ),
+        Trouble::Held => (
+            format!("{provider} refuses many connections at the same time, this one too."),
+            "Nothing to do yet: that is most likely an incident there. Holdfast stops nothing, tries again every few \
+             minutes, and asks you to reconnect only if it stays refused.",
+        ),
         Trouble::Ours => (
             "Something of Holdfast's own is in trouble: its database, or the key to what is stored.".to_owned(),
             "Whoever runs this installation has to look. Nobody has to reconnect.",
@@ -225,7 +230,9 @@ mod tests {
             assert!(one.todo.contains("Reconnect it") && one.todo.ends_with('.'), "{one:?}");
             assert!(said[..number].iter().all(|other| other.what != one.what), "{one:?}");
         }
-        for class in [Trouble::Busy, Trouble::Transient, Trouble::Ambiguous, Trouble::AppBroken, Trouble::Ours] {
+        for class in
+            [Trouble::Busy, Trouble::Transient, Trouble::Ambiguous, Trouble::AppBroken, Trouble::Held, Trouble::Ours]
+        {
             let one = degraded(class, "Zendesk");
             assert!(one.what.ends_with('.') && one.todo.ends_with('.'), "{one:?}");
             assert!(!one.todo.contains("Reconnect it"), "nobody has to: {one:?}");

@@ -148,6 +148,8 @@ pub enum Trouble {
     Ambiguous,
     /// The OAuth app is at fault.
     AppBroken,
+    /// The provider refuses so many at once that its verdicts are held.
+    Held,
     /// Our database, lease store or key.
     Ours,
 }
@@ -160,13 +162,14 @@ impl Trouble {
             Self::Transient => "transient",
             Self::Ambiguous => "ambiguous",
             Self::AppBroken => "app_broken",
+            Self::Held => "held",
             Self::Ours => "ours",
         }
     }
 
     /// Reads [`Self::as_str`] back.
     pub fn parse(word: &str) -> Option<Self> {
-        [Self::Busy, Self::Transient, Self::Ambiguous, Self::AppBroken, Self::Ours]
+        [Self::Busy, Self::Transient, Self::Ambiguous, Self::AppBroken, Self::Held, Self::Ours]
             .into_iter()
             .find(|trouble| trouble.as_str() == word)
     }

@@ -27,6 +27,8 @@ pub enum Event {
     TestPassed,
     /// A late success of the same grant was stored, and its test call passed.
     LateSuccess,
+    /// The verdict is taken back, before anybody was told: the provider refuses so many that it is doubted.
+    Withdrawn,
     /// An admin disconnected it.
     Disconnected,
 }
@@ -109,7 +111,9 @@ impl Health {
         match (self, event) {
             (Pending | Disconnected, Event::Authorized) => (Connected, START),
             (Connected, Event::Refused) => (AuthFailed, FAILURE),
-            (AuthFailed, Event::Authorized | Event::TestPassed | Event::LateSuccess) => (Connected, RECOVERY),
+            (AuthFailed, Event::Authorized | Event::TestPassed | Event::LateSuccess | Event::Withdrawn) => {
+                (Connected, RECOVERY)
+            }
             (Pending | Connected | AuthFailed, Event::Disconnected) => (Disconnected, END),
             (unchanged, _) => (unchanged, &[]),
         }
@@ -139,7 +143,7 @@ mod tests {
 
     #[test]
     fn every_pair_of_state_and_event_leads_where_the_design_says() {
-        use Event::{Authorized, Disconnected as Off, LateSuccess, Refused, TestPassed};
+        use Event::{Authorized, Disconnected as Off, LateSuccess, Refused, TestPassed, Withdrawn};
         use Health::{AuthFailed, Connected, Disconnected, Pending};
         let start: &[Effect] = &[Effect::ReactivateAgents, Effect::MakeWebhooks, Effect::FirstSync, Effect::Announce];
         let failure: &[Effect] = &[Effect::StopAgents, Effect::ParkJobs, Effect::MailAdmins, Effect::Announce];
@@ -158,24 +162,28 @@ mod tests {
             (Pending, Refused, Pending, none),
             (Pending, TestPassed, Pending, none),
             (Pending, LateSuccess, Pending, none),
+            (Pending, Withdrawn, Pending, none),
             (Pending, Off, Disconnected, end),
             (Connected, Authorized, Connected, none),
             (Connected, Refused, AuthFailed, failure),
             (Connected, TestPassed, Connected, none),
             (Connected, LateSuccess, Connected, none),
+            (Connected, Withdrawn, Connected, none),
             (Connected, Off, Disconnected, end),
             (AuthFailed, Authorized, Connected, recovery),
             (AuthFailed, Refused, AuthFailed, none),
             (AuthFailed, TestPassed, Connected, recovery),
             (AuthFailed, LateSuccess, Connected, recovery),
+            (AuthFailed, Withdrawn, Connected, recovery),
             (AuthFailed, Off, Disconnected, end),
             (Disconnected, Authorized, Connected, start),
             (Disconnected, Refused, Disconnected, none),
             (Disconnected, TestPassed, Disconnected, none),
             (Disconnected, LateSuccess, Disconnected, none),
+            (Disconnected, Withdrawn, Disconnected, none),
             (Disconnected, Off, Disconnected, none),
         ];
-        assert_eq!(table.len(), 4 * 5, "every pair stands in the table");
+        assert_eq!(table.len(), 4 * 6, "every pair stands in the table");
         for (from, event, to, effects) in table {
             assert_eq!(from.next(event), (to, effects), "{from:?} on {event:?}");
         }

@@ -351,6 +351,19 @@ pub struct Failure {
     pub at: DateTime<Utc>,
 }
 
+/// A provider refuses many at once: what all replicas know of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Incident {
+    /// Since when.
+    pub since: DateTime<Utc>,
+    /// It is over, and what is refused is failed again.
+    pub passed: bool,
+    /// Credentials whose verdict is held now.
+    pub held: u64,
+    /// Credentials whose verdict was held, and which the provider has taken since.
+    pub recovered: u64,
+}
+
 /// Whether a conditional change happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Changed {
@@ -412,6 +425,33 @@ pub trait CredentialStore: Send + Sync + 'static {
         until: DateTime<Utc>,
     ) -> Result<(), StoreError>;
 
+    /// The last incident of this provider.
+    async fn incident(&self, provider: &str) -> Result<Option<Incident>, StoreError>;
+
+    /// Begins an incident of this provider, if none is on; one that began before `over_before` is over.
+    async fn begin_incident(
+        &self,
+        provider: &str,
+        at: DateTime<Utc>,
+        over_before: DateTime<Utc>,
+    ) -> Result<Changed, StoreError>;
+
+    /// The incident is over.
+    async fn end_incident(&self, provider: &str, at: DateTime<Utc>) -> Result<Changed, StoreError>;
+
+    /// A credential whose verdict was held was taken by this provider.
+    async fn note_recovered(&self, provider: &str) -> Result<(), StoreError>;
+
+    /// Takes back what was declared since then because this provider refused an exchange, as far as nobody was mailed:
+    /// back to `connected`, marked [`Trouble::Held`], with no exchange before `retry_at`.
+    async fn withdraw(
+        &self,
+        provider: &str,
+        since: DateTime<Utc>,
+        retry_at: DateTime<Utc>,
+        at: DateTime<Utc>,
+    ) -> Result<Vec<ConnectorId>, StoreError>;
+
     /// Connectors in `connected` whose refresh is due and not backing off, soonest due first.
     async fn due(&self, now: DateTime<Utc>, limit: u64) -> Result<Vec<ConnectorId>, StoreError>;
 }
@@ -466,4 +506,6 @@ pub trait Meter: Send + Sync + 'static {
     fn joined(&self);
     /// A flight waited this long for its lease.
     fn lease_wait(&self, waited: Duration);
+    /// A verdict was held, and the provider took the credential later: nobody had to reconnect.
+    fn false_alarm(&self, provider: &str);
 }

@@ -9,6 +9,7 @@ mod call;
 pub mod decide;
 mod engine;
 mod flight;
+pub mod mass;
 mod probe;
 pub mod timing;
 
@@ -153,6 +154,16 @@ pub struct Settings {
     pub margin_floor: Duration,
     /// Its cap.
     pub margin_cap: Duration,
+    /// Refusals are compared with successes over about this time.
+    pub mass_window: Duration,
+    /// So many credentials have to be refused before verdicts are held.
+    pub mass_number: u64,
+    /// And so large a share of what the provider has answered, `0.0..=1.0`.
+    pub mass_share: f64,
+    /// A credential whose verdict is held is tried again about this often.
+    pub hold_retry: Duration,
+    /// Verdicts are held for no longer.
+    pub hold_at_most: Duration,
     /// First step of the back-off.
     pub backoff_base: Duration,
     /// Its cap.
@@ -172,6 +183,11 @@ impl Default for Settings {
             margin_share: 0.1,
             margin_floor: Duration::from_secs(30),
             margin_cap: Duration::from_mins(10),
+            mass_window: Duration::from_mins(5),
+            mass_number: 10,
+            mass_share: 0.5,
+            hold_retry: Duration::from_mins(10),
+            hold_at_most: Duration::from_hours(6),
             backoff_base: Duration::from_secs(1),
             backoff_cap: Duration::from_mins(5),
         }

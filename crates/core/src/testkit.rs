@@ -53,4 +53,5 @@ impl Meter for NoMeter {
     fn exchange(&self, _provider: &str, _outcome: OutcomeKind, _duration: Duration) {}
     fn joined(&self) {}
     fn lease_wait(&self, _waited: Duration) {}
+    fn false_alarm(&self, _provider: &str) {}
 }

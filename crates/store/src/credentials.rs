@@ -6,7 +6,7 @@ use holdfast_core::{
     ConnectorId, Credential, CredentialId, ExchangeId, Secret, Snapshot, Version,
     credential::{Backoff, Trouble},
     health::Event,
-    ports::{Begun, Changed, Close, CredentialStore, Exchange, Failure, Lease, Rotation, StoreError, Stored},
+    ports::{Begun, Changed, Close, CredentialStore, Exchange, Failure, Incident, Lease, Rotation, StoreError, Stored},
     refresh::OutcomeKind,
 };
 use sea_orm::{ConnectionTrait, DatabaseTransaction, FromQueryResult};
@@ -160,6 +160,37 @@ impl CredentialStore for Store {
             self.connector_changed(connector);
         }
         Ok(())
+    }
+
+    async fn incident(&self, provider: &str) -> Result<Option<Incident>, StoreError> {
+        self.find_incident(provider).await
+    }
+
+    async fn begin_incident(
+        &self,
+        provider: &str,
+        at: DateTime<Utc>,
+        over_before: DateTime<Utc>,
+    ) -> Result<Changed, StoreError> {
+        self.open_incident(provider, at, over_before).await
+    }
+
+    async fn end_incident(&self, provider: &str, at: DateTime<Utc>) -> Result<Changed, StoreError> {
+        self.close_incident(provider, at).await
+    }
+
+    async fn note_recovered(&self, provider: &str) -> Result<(), StoreError> {
+        self.count_recovered(provider).await
+    }
+
+    async fn withdraw(
+        &self,
+        provider: &str,
+        since: DateTime<Utc>,
+        retry_at: DateTime<Utc>,
+        at: DateTime<Utc>,
+    ) -> Result<Vec<ConnectorId>, StoreError> {
+        self.withdraw_verdicts(provider, since, retry_at, at).await
     }
 
     async fn due(&self, now: DateTime<Utc>, limit: u64) -> Result<Vec<ConnectorId>, StoreError> {

@@ -27,7 +27,7 @@ pub(crate) struct Patient {
     pub(crate) id: String,
     org_id: String,
     pub(crate) health: String,
-    epoch: i64,
+    pub(crate) epoch: i64,
 }
 
 /// What happens to it.

@@ -16,6 +16,7 @@ mod exchanges;
 mod extras;
 mod grants;
 mod health;
+mod incidents;
 mod instance;
 mod keys;
 mod leases;

@@ -45,7 +45,7 @@ pub struct ConnectorBody {
 /// Somebody's trouble that needs no person of the org.
 #[derive(Debug, Serialize, ToSchema)]
 struct DegradedBody {
-    /// `busy`, `transient`, `ambiguous`, `app_broken` or `ours`.
+    /// `busy`, `transient`, `ambiguous`, `app_broken`, `held` or `ours`.
     class: &'static str,
     since: DateTime<Utc>,
     /// When the next exchange may be tried.

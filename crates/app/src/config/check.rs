@@ -153,7 +153,12 @@ fn refresh(config: &Config) -> Result<(), Problem> {
     ensure(refresh.margin_share > 0.0 && refresh.margin_share <= 0.5, &["refresh.margin_share"], || {
         format!("{} is not usable; allowed is above 0 and up to 0.5", refresh.margin_share)
     })?;
+    ensure(refresh.mass_share > 0.0 && refresh.mass_share <= 1.0, &["refresh.mass_share"], || {
+        format!("{} is not usable; allowed is above 0 and up to 1", refresh.mass_share)
+    })?;
+    ensure(refresh.mass_number > 0, &["refresh.mass_number"], || "0 is not usable; allowed is 1 or more".to_owned())?;
     for (low, low_value, high, high_value) in [
+        ("refresh.hold_retry_secs", refresh.hold_retry, "refresh.hold_at_most_secs", refresh.hold_at_most),
         ("refresh.margin_floor_secs", refresh.margin_floor, "refresh.margin_cap_secs", refresh.margin_cap),
         ("refresh.backoff_base_secs", refresh.backoff_base, "refresh.backoff_cap_secs", refresh.backoff_cap),
     ] {

@@ -87,6 +87,16 @@ pub struct RefreshConfig {
     pub margin_floor: Duration,
     #[serde(rename = "margin_cap_secs", deserialize_with = "parsed::secs")]
     pub margin_cap: Duration,
+    #[serde(rename = "mass_window_secs", deserialize_with = "parsed::secs")]
+    pub mass_window: Duration,
+    #[serde(deserialize_with = "parsed::whole")]
+    pub mass_number: u32,
+    #[serde(deserialize_with = "parsed::number")]
+    pub mass_share: f64,
+    #[serde(rename = "hold_retry_secs", deserialize_with = "parsed::secs")]
+    pub hold_retry: Duration,
+    #[serde(rename = "hold_at_most_secs", deserialize_with = "parsed::secs")]
+    pub hold_at_most: Duration,
     #[serde(rename = "backoff_base_secs", deserialize_with = "parsed::secs")]
     pub backoff_base: Duration,
     #[serde(rename = "backoff_cap_secs", deserialize_with = "parsed::secs")]
@@ -113,6 +123,11 @@ impl RefreshConfig {
             margin_share: self.margin_share,
             margin_floor: self.margin_floor,
             margin_cap: self.margin_cap,
+            mass_window: self.mass_window,
+            mass_number: u64::from(self.mass_number),
+            mass_share: self.mass_share,
+            hold_retry: self.hold_retry,
+            hold_at_most: self.hold_at_most,
             backoff_base: self.backoff_base,
             backoff_cap: self.backoff_cap,
         }

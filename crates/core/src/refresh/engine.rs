@@ -15,6 +15,7 @@ use super::{
     cache::Cache,
     decide::{self, Look},
     flight::Flight,
+    mass::Heard,
     timing,
 };
 use crate::{
@@ -60,6 +61,7 @@ pub struct Engine {
     alerts: Mutex<HashMap<&'static str, Duration>>,
     /// Versions that were minted because their predecessor was rejected, and when by the uptime.
     minted_for_rejection: Mutex<HashMap<CredentialId, (Version, Duration)>>,
+    pub(super) heard: Heard,
     pub(super) tasks: TaskTracker,
     stop: CancellationToken,
 }
@@ -77,6 +79,7 @@ impl Engine {
             flights: Mutex::default(),
             alerts: Mutex::default(),
             minted_for_rejection: Mutex::default(),
+            heard: Heard::default(),
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
         });

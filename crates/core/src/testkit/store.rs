@@ -12,12 +12,12 @@ use secrecy::SecretString;
 use tokio::sync::{Notify, broadcast};
 
 use crate::{
-    credential::{Backoff, Credential, Degraded, Secret, Snapshot, TokenSet, Trouble, Version},
+    credential::{Backoff, Credential, Degraded, Reason, Secret, Snapshot, TokenSet, Trouble, Version},
     health::{Effect, Event, Health},
     id::{ConnectorId, CredentialId, ExchangeId, OrgId},
     ports::{
-        Acquired, Begun, Changed, Clock, Close, CredentialStore, Exchange, Failure, Lease, LeaseStore, OpenExchange,
-        Rotation, Signal, Signals, StoreError, Stored, Trigger,
+        Acquired, Begun, Changed, Clock, Close, CredentialStore, Exchange, Failure, Incident, Lease, LeaseStore,
+        OpenExchange, Rotation, Signal, Signals, StoreError, Stored, Trigger,
     },
     refresh::{OutcomeKind, Settings, timing},
 };
@@ -58,6 +58,7 @@ struct State {
     rows: Vec<Row>,
     effects: Vec<(ConnectorId, i64, Effect)>,
     dead: Vec<String>,
+    incident: Option<Incident>,
 }
 
 /// What all replicas share: the database.
@@ -147,6 +148,11 @@ impl MemoryStore {
     /// The row as committed.
     pub fn row(&self, connector: &ConnectorId) -> Snapshot {
         self.state().connectors[connector].clone()
+    }
+
+    /// All rows.
+    pub fn all(&self) -> Vec<Snapshot> {
+        self.state().connectors.values().cloned().collect()
     }
 
     /// The outbox: connector, epoch, effect.
@@ -443,6 +449,71 @@ impl CredentialStore for Replica {
         }
         self.shared.signal(connector);
         Ok(())
+    }
+
+    async fn incident(&self, _provider: &str) -> Result<Option<Incident>, StoreError> {
+        let state = self.shared.state();
+        let held = state.connectors.values().filter(|row| {
+            row.health == Health::Connected && row.credential.degraded.is_some_and(|mark| mark.class == Trouble::Held)
+        });
+        let held = u64::try_from(held.count()).expect("tests are small");
+        Ok(state.incident.map(|incident| Incident { held, ..incident }))
+    }
+
+    async fn begin_incident(
+        &self,
+        _provider: &str,
+        at: DateTime<Utc>,
+        over_before: DateTime<Utc>,
+    ) -> Result<Changed, StoreError> {
+        let mut state = self.shared.state();
+        if state.incident.is_some_and(|on| !on.passed && on.since >= over_before) {
+            return Ok(Changed::No);
+        }
+        state.incident = Some(Incident { since: at, passed: false, held: 0, recovered: 0 });
+        Ok(Changed::Yes)
+    }
+
+    async fn end_incident(&self, _provider: &str, _at: DateTime<Utc>) -> Result<Changed, StoreError> {
+        let mut state = self.shared.state();
+        let on = state.incident.as_mut().filter(|incident| !incident.passed);
+        Ok(on.map_or(Changed::No, |incident| {
+            incident.passed = true;
+            Changed::Yes
+        }))
+    }
+
+    async fn note_recovered(&self, _provider: &str) -> Result<(), StoreError> {
+        if let Some(incident) = self.shared.state().incident.as_mut().filter(|incident| !incident.passed) {
+            incident.recovered += 1;
+        }
+        Ok(())
+    }
+
+    async fn withdraw(
+        &self,
+        _provider: &str,
+        since: DateTime<Utc>,
+        retry_at: DateTime<Utc>,
+        at: DateTime<Utc>,
+    ) -> Result<Vec<ConnectorId>, StoreError> {
+        let mut withdrawn = Vec::new();
+        {
+            let mut state = self.shared.state();
+            let State { connectors, effects, .. } = &mut *state;
+            for row in connectors.values_mut() {
+                let refused = matches!(row.health_reason, Some(Reason::RefreshRefused | Reason::ResponseLost));
+                if refused && row.health_since >= since && turn(row, Event::Withdrawn, at, effects) {
+                    row.credential.degraded = Some(Degraded { class: Trouble::Held, since: at });
+                    row.credential.backoff.retry_at = Some(retry_at);
+                    withdrawn.push(row.connector.clone());
+                }
+            }
+        }
+        for connector in &withdrawn {
+            self.shared.signal(connector);
+        }
+        Ok(withdrawn)
     }
 
     async fn due(&self, now: DateTime<Utc>, limit: u64) -> Result<Vec<ConnectorId>, StoreError> {

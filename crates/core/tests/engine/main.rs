@@ -4,13 +4,14 @@
 
 mod api;
 mod coordination;
+mod mass;
 mod outcomes;
 
 use std::{sync::Arc, time::Duration};
 
 use holdfast_core::{
     AuthError, ConnectorId, Engine, Need, Providers, Snapshot,
-    ports::{Clock, Trigger},
+    ports::{Clock, Http, Trigger},
     refresh::{Ports, Settings},
     testkit::{Endpoint, FakeProvider, MemoryStore, NoMeter, OneApp, PausedClock, Replica, SeededRandom},
 };
@@ -54,11 +55,15 @@ impl Rig {
     }
 
     fn replica(&self, name: &str) -> (Arc<Engine>, Arc<Replica>) {
+        self.replica_on(name, self.endpoint.clone())
+    }
+
+    fn replica_on(&self, name: &str, http: Arc<dyn Http>) -> (Arc<Engine>, Arc<Replica>) {
         let replica = self.store.replica();
         let ports = Ports {
             clock: self.clock.clone(),
             random: Arc::new(SeededRandom::new(name.bytes().map(u64::from).sum())),
-            http: self.endpoint.clone(),
+            http,
             store: replica.clone(),
             leases: replica.clone(),
             signals: replica.clone(),

@@ -87,6 +87,7 @@ impl Flight {
             match (decide::after(&outcome, &so_far, &case, now, &self.engine.settings), outcome) {
                 (Next::Store, Outcome::Rotated(answer)) => {
                     let stored = self.store(&terms, &exchange, tokens, &answer, sends, started).await?;
+                    self.engine.granted(terms.provider.about().id, &snapshot).await;
                     if doubted {
                         self.prove_new(&stored).await?;
                     }
@@ -113,6 +114,11 @@ impl Flight {
                     so_far.answer_lost = true;
                 }
                 (Next::Fail(reason), outcome) => {
+                    let provider = terms.provider.about().id;
+                    if let Some(marks) = self.engine.held(provider, &snapshot, so_far.answer_lost).await {
+                        let kind = OutcomeKind::Rejected;
+                        return Err(self.give_up(&terms, &exchange, kind, marks, &outcome, sends, started).await);
+                    }
                     self.meter(&terms, OutcomeKind::Rejected, started);
                     let words = refusal(&outcome).map(Refusal::words);
                     let close = self.closing(OutcomeKind::Rejected, words.clone(), sends, started, None);

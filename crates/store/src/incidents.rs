@@ -1,0 +1,148 @@
+//! Table `incidents`: providers that refuse so many at once that their verdicts are held. One row per provider, the last one.
+
+use chrono::{DateTime, Utc};
+use holdfast_core::{
+    ConnectorId, CredentialId, Version,
+    credential::{Reason, Trouble},
+    health::Event,
+    ports::{Changed, Incident, StoreError},
+};
+use sea_orm::FromQueryResult;
+
+use crate::{
+    credentials::lock,
+    health::{Change, patients},
+    sql::{self, Number, failed, micros, values},
+    store::Store,
+};
+
+#[derive(FromQueryResult)]
+struct Row {
+    since: DateTime<Utc>,
+    passed_at: Option<DateTime<Utc>>,
+    recovered: i64,
+    held: i64,
+}
+
+/// A verdict that nobody was mailed about yet.
+#[derive(FromQueryResult)]
+struct Untold {
+    connector_id: String,
+    credential_id: String,
+    epoch: i64,
+}
+
+impl Store {
+    /// Credentials whose verdict is held.
+    pub async fn held_count(&self) -> Result<u64, StoreError> {
+        let sql = "SELECT COUNT(*) AS number FROM credentials WHERE degraded_class = 'held'";
+        let count: Option<Number> = sql::one(self.db(), "count held verdicts", sql, values![]).await?;
+        Ok(count.map_or(0, |count| count.count()))
+    }
+
+    pub(crate) async fn find_incident(&self, provider: &str) -> Result<Option<Incident>, StoreError> {
+        let sql = "SELECT i.since, i.passed_at, i.recovered, (SELECT COUNT(DISTINCT k.id) FROM credentials k \
+                   JOIN connectors c ON c.credential_id = k.id \
+                   WHERE k.degraded_class = 'held' AND c.health = 'connected' AND c.provider = i.provider) AS held \
+                   FROM incidents i WHERE i.provider = $1";
+        let row: Option<Row> = sql::one(self.db(), "look for an incident", sql, values![provider]).await?;
+        Ok(row.map(|row| Incident {
+            since: row.since,
+            passed: row.passed_at.is_some(),
+            held: row.held.unsigned_abs(),
+            recovered: row.recovered.unsigned_abs(),
+        }))
+    }
+
+    pub(crate) async fn open_incident(
+        &self,
+        provider: &str,
+        at: DateTime<Utc>,
+        over_before: DateTime<Utc>,
+    ) -> Result<Changed, StoreError> {
+        let sql = "INSERT INTO incidents (provider, since) VALUES ($1, $2) \
+                   ON CONFLICT (provider) DO UPDATE SET since = excluded.since, passed_at = NULL, recovered = 0 \
+                   WHERE incidents.passed_at IS NOT NULL OR incidents.since < $3";
+        let values = values![provider, micros(at), micros(over_before)];
+        Ok(changed(sql::run(self.db(), "note an incident", sql, values).await?))
+    }
+
+    pub(crate) async fn close_incident(&self, provider: &str, at: DateTime<Utc>) -> Result<Changed, StoreError> {
+        let sql = "UPDATE incidents SET passed_at = $2 WHERE provider = $1 AND passed_at IS NULL";
+        Ok(changed(sql::run(self.db(), "end an incident", sql, values![provider, micros(at)]).await?))
+    }
+
+    pub(crate) async fn count_recovered(&self, provider: &str) -> Result<(), StoreError> {
+        let sql = "UPDATE incidents SET recovered = recovered + 1 WHERE provider = $1 AND passed_at IS NULL";
+        sql::run(self.db(), "note a recovery", sql, values![provider]).await.map(|_| ())
+    }
+
+    /// Each in a transaction of its own. Of one whose mail went out in this very moment the recovery is told, too.
+    pub(crate) async fn withdraw_verdicts(
+        &self,
+        provider: &str,
+        since: DateTime<Utc>,
+        retry_at: DateTime<Utc>,
+        at: DateTime<Utc>,
+    ) -> Result<Vec<ConnectorId>, StoreError> {
+        let look = "SELECT c.id AS connector_id, c.credential_id, c.epoch FROM connectors c \
+                    WHERE c.provider = $1 AND c.health = 'auth_failed' AND c.health_since >= $2 \
+                    AND c.health_reason IN ($3, $4) AND c.credential_id IS NOT NULL \
+                    AND NOT EXISTS (SELECT 1 FROM mail_items i JOIN mails m ON m.id = i.mail_id \
+                    WHERE i.connector_id = c.id AND i.epoch = c.epoch AND i.kind = 'needs_you' \
+                    AND (m.state IN ('sent', 'sending') OR m.unsure)) ORDER BY c.id";
+        let (refused, lost) = (Reason::RefreshRefused.as_str(), Reason::ResponseLost.as_str());
+        let values = values![provider, micros(since), refused, lost];
+        let untold: Vec<Untold> = sql::all(self.db(), "look for verdicts to take back", look, values).await?;
+        let mut withdrawn = Vec::new();
+        for verdict in untold {
+            if self.withdraw_verdict(&verdict, retry_at, at).await? == Changed::Yes {
+                withdrawn.push(verdict.connector_id.into());
+            }
+        }
+        Ok(withdrawn)
+    }
+
+    async fn withdraw_verdict(
+        &self,
+        verdict: &Untold,
+        retry_at: DateTime<Utc>,
+        at: DateTime<Utc>,
+    ) -> Result<Changed, StoreError> {
+        let doing = "take back a verdict";
+        let credential = CredentialId::from(verdict.credential_id.as_str());
+        let tx = self.transaction(doing).await?;
+        let Some(found) = lock(&tx, doing, &credential).await? else { return Ok(Changed::No) };
+        let change = Change {
+            event: Event::Withdrawn,
+            reason: None,
+            detail: None,
+            at,
+            kind: "health",
+            actor: None,
+            version: Version(found.version),
+            always: false,
+        };
+        let mut changed = Changed::No;
+        for patient in patients(&tx, doing, "id = $1", &verdict.connector_id).await? {
+            if patient.epoch == verdict.epoch {
+                changed = self.change(&tx, &patient, &change).await?;
+            }
+        }
+        if changed == Changed::Yes {
+            let mark = "UPDATE credentials SET degraded_class = $2, degraded_since = $3, retry_at = $4 WHERE id = $1";
+            let held = Trouble::Held.as_str();
+            sql::run(&tx, doing, mark, values![credential.as_str(), held, micros(at), micros(retry_at)]).await?;
+        }
+        tx.commit().await.map_err(failed(doing))?;
+        if changed == Changed::Yes {
+            self.credential_changed(&credential).await;
+            self.agents_on_changed(&verdict.connector_id.as_str().into()).await;
+        }
+        Ok(changed)
+    }
+}
+
+fn changed(rows: u64) -> Changed {
+    if rows == 0 { Changed::No } else { Changed::Yes }
+}
