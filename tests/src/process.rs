@@ -179,6 +179,16 @@ impl Replica {
         self.child.wait().await.expect("it is our child");
     }
 
+    /// SIGSTOP: it does nothing any more, and nobody is told.
+    pub fn freeze(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// It goes on as if no time had passed.
+    pub fn thaw(&self) {
+        self.signal(Signal::CONT);
+    }
+
     /// SIGTERM.
     pub fn ask_to_stop(&self) {
         self.signal(Signal::TERM);

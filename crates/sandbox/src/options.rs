@@ -42,6 +42,9 @@ pub struct Options {
     pub reuse_grace_secs: u32,
     /// Shortest life of an access token that may be asked for. Zendesk: 300.
     pub min_expires_in: u32,
+    /// Longest life that an access token gets, whatever is asked for; 0: what is asked for. No provider's rule, but it
+    /// makes tokens end often (RFC 6749 section 3.3 lets a server give less than is asked for).
+    pub max_expires_in: u32,
     /// Shortest life of a refresh token that may be asked for. Zendesk: 604,800.
     pub min_refresh_expires_in: u32,
     /// Status of a successful token answer: 200, or 201 as the OpenAPI file says.
@@ -59,6 +62,7 @@ impl Default for Options {
             search_needs_read: true,
             reuse_grace_secs: 0,
             min_expires_in: 300,
+            max_expires_in: 0,
             min_refresh_expires_in: 604_800,
             success_status: 200,
             rate_limit: 700,

@@ -266,7 +266,8 @@ fn asked_lives(fields: &Map<String, Value>, options: Options) -> Result<Lives, D
     if access_secs.is_some_and(|access| access >= refresh_secs.unwrap_or(DEFAULT_REFRESH_SECS)) {
         return Err(malformed("expires_in must be less than refresh_token_expires_in."));
     }
-    Ok(Lives { access_secs, refresh_secs })
+    let longest = Some(i64::from(options.max_expires_in)).filter(|secs| *secs > 0);
+    Ok(Lives { access_secs: access_secs.map(|secs| secs.min(longest.unwrap_or(secs))), refresh_secs })
 }
 
 fn seconds(
