@@ -1,5 +1,6 @@
 //! Ports in memory and clocks for tests: everything an engine needs, without a socket or a file.
 
+pub mod answers;
 mod clock;
 mod endpoint;
 mod store;
