@@ -3,6 +3,7 @@
 pub mod answers;
 mod clock;
 mod endpoint;
+pub mod leases;
 mod store;
 
 pub use clock::{ManualClock, PausedClock, SeededRandom};
