@@ -11,6 +11,7 @@ mod contract;
 mod demo;
 mod health;
 mod import;
+mod leases;
 mod mail;
 mod mass;
 mod proxy;
