@@ -8,6 +8,7 @@ use holdfast_tests::{
     command::{Ended, Installation},
     database::Database,
     on_both,
+    redis::Redis,
     service::{import_body, sandbox},
     wait::until,
 };
@@ -273,6 +274,16 @@ async fn doctor_says_what_is_wrong_and_what_to_do(db: Arc<Database>) {
         assert_eq!(words.code, Some(1), "{words:?}");
         assert!(words.out.contains("WRONG") && words.out.contains(&format!("\n      -> {remedy}")), "{words:?}");
     }
+    let here = place.here.with("HOLDFAST_LOCK__BACKEND", "redis");
+    let gone = here.with("HOLDFAST_LOCK__REDIS_URL", "redis://:hush@127.0.0.1:1/0").run(&["doctor"]).await;
+    assert_eq!(gone.code, Some(1), "{gone:?}");
+    assert!(gone.out.contains("WRONG Redis: redis://127.0.0.1:1/0: ") && gone.out.contains("-> check lock.redis_url"));
+    assert!(!gone.out.contains("hush") && !gone.err.contains("hush"), "{gone:?}");
+    let redis = Redis::start().await;
+    let there = here.with("HOLDFAST_LOCK__REDIS_URL", &redis.url()).run(&["doctor", "--json"]).await;
+    assert_eq!(there.code, Some(0), "{there:?}");
+    assert!(findings(&there).contains(&("Redis".to_owned(), true)) && !there.out.contains(redis.password()));
+
     let another = place.run("master-key new").await.done();
     place.here.write("master.key", &another.out);
     let ended = place.run("doctor --json").await;

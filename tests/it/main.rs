@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "all of this is tests, most of it in functions that two databases run")]
 
 mod agents;
+mod answers;
 mod canary;
 mod cli;
 mod connect;
@@ -10,6 +11,7 @@ mod contract;
 mod demo;
 mod health;
 mod import;
+mod leases;
 mod mail;
 mod mass;
 mod proxy;

@@ -5,6 +5,7 @@ mod expiry;
 mod lines;
 mod mail;
 mod pools;
+mod redis;
 mod signals;
 
 use std::time::Duration;

@@ -15,6 +15,7 @@
 //! - [`plain`]: HTTP/1.1 as bytes.
 //! - [`cut`]: a line between two programs that can be cut.
 //! - [`pooler`]: a connection pooler in transaction mode.
+//! - [`redis`]: a Redis that is killed and comes back empty.
 //! - [`smtp`]: a mail server whose moods a test decides.
 
 pub mod browser;
@@ -30,6 +31,7 @@ pub mod people;
 pub mod plain;
 pub mod pooler;
 pub mod process;
+pub mod redis;
 pub mod service;
 pub mod smtp;
 pub mod wait;

@@ -4,6 +4,7 @@ mod apt;
 mod bench;
 mod lint;
 mod postgres;
+mod redis;
 mod report;
 mod run;
 mod suites;
@@ -23,6 +24,7 @@ const USAGE: &str = "usage: cargo xtask COMMAND
 
 HOLDFAST_TEST_POSTGRES: URL of a PostgreSQL server where databases may be created. Without it, `test` and `bench`
 start a server of their own in a temporary folder.
+HOLDFAST_TEST_REDIS: URL of a Redis where keys may be made. Without it, `test` starts one of its own that keeps nothing.
 HOLDFAST_TEST_CHROMIUM, HOLDFAST_TEST_CHROMEDRIVER: paths of the two, for browser tests, where they are not in PATH.";
 
 enum Command {

@@ -259,7 +259,7 @@ fn parent() -> PathBuf {
     if geteuid().is_root() { PathBuf::from("/tmp") } else { std::env::temp_dir() }
 }
 
-fn password() -> anyhow::Result<String> {
+pub(crate) fn password() -> anyhow::Result<String> {
     let mut bytes = [0; 16];
     fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes)).context("no randomness")?;
     Ok(bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}")))

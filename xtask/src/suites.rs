@@ -19,7 +19,7 @@ const TESTS: &str = "holdfast-tests";
 
 const NOTHING: &[Need] = &[];
 const DATABASE: &[Need] = &[Need::Postgres];
-const DATABASE_AND_MAIL: &[Need] = &[Need::Postgres, Need::MailServer];
+const SERVERS: &[Need] = &[Need::Postgres, Need::Redis, Need::MailServer];
 
 /// The suite of documentation examples: cargo alone can run those.
 pub(crate) const DOC: &str = "doc";
@@ -31,10 +31,10 @@ pub(crate) fn suite_of(package: &str, target: &Target) -> Option<Suite> {
         (_, Kind::Other, _) => None,
         ("holdfast-store" | "holdfast-migrations", _, _) => suite("store", "the store on both databases", DATABASE),
         (TESTS, Kind::Lib | Kind::Bin, _) | (TESTS, Kind::Test, "it") => {
-            suite("integration", "the whole service on both databases", DATABASE_AND_MAIL)
+            suite("integration", "the whole service on both databases", SERVERS)
         }
         (TESTS, Kind::Test, "browser") => suite("browser", "the pages in Chromium", &[Need::Browser]),
-        (TESTS, Kind::Test, own) => suite(own, "the whole service", DATABASE_AND_MAIL),
+        (TESTS, Kind::Test, own) => suite(own, "the whole service", SERVERS),
         (_, Kind::Lib | Kind::Bin, _) => suite("unit", "each crate by itself, no socket, no file", NOTHING),
         ("holdfast-core", Kind::Test, _) => suite("model", "the refresh engine against its cases", NOTHING),
         ("holdfast-app", Kind::Test, _) => suite("app", "the app's own surfaces", DATABASE),

@@ -15,7 +15,8 @@ use serde_json::Value;
 
 use crate::{
     apt,
-    postgres::{Plan, Postgres},
+    postgres::{self, Postgres},
+    redis::{self, Redis},
     report::{Ended, Report},
     run,
     suites::{self, Suite},
@@ -27,6 +28,13 @@ use crate::{
 pub(crate) const BUILD_BOUND: Duration = Duration::from_mins(40);
 /// No test binary takes this long; one that does hangs.
 const BINARY_BOUND: Duration = Duration::from_mins(15);
+
+/// What runs for the tests, until this is dropped.
+#[derive(Default)]
+struct Servers {
+    postgres: Option<Postgres>,
+    redis: Option<Redis>,
+}
 
 struct Binary<'a> {
     package: &'a Package,
@@ -44,37 +52,48 @@ pub(crate) fn run(wanted: &[String], list: bool, passed_on: &[String]) -> anyhow
         return Ok(true);
     }
     let needs: BTreeSet<Need> = suites.iter().flat_map(|suite| suite.needs).copied().collect();
-    let plan = needs.contains(&Need::Postgres).then(Postgres::plan).transpose()?;
+    let postgres = needs.contains(&Need::Postgres).then(Postgres::plan).transpose()?;
+    let redis = needs.contains(&Need::Redis).then(Redis::plan).transpose()?;
     let tools: Vec<_> = needs.iter().copied().filter_map(Tool::look_for).collect();
     println!("Runs: {}.", suites.iter().map(|suite| suite.name.as_str()).collect::<Vec<_>>().join(", "));
-    let said: Vec<_> = plan.iter().map(ToString::to_string).chain(tools.iter().map(ToString::to_string)).collect();
+    let servers = postgres.iter().map(ToString::to_string).chain(redis.iter().map(ToString::to_string));
+    let said: Vec<_> = servers.chain(tools.iter().map(ToString::to_string)).collect();
     println!("Needs: {}.", if said.is_empty() { "nothing but cargo".to_owned() } else { said.join("; ") });
-    let missing = tools.iter().filter_map(Tool::missing).cloned();
-    apt::install(&plan.iter().filter_map(Plan::missing).chain(missing).collect::<Vec<_>>())?;
+    let mut missing: Vec<_> = tools.iter().filter_map(Tool::missing).cloned().collect();
+    missing.extend(postgres.iter().filter_map(postgres::Plan::missing));
+    missing.extend(redis.iter().filter_map(redis::Plan::missing));
+    apt::install(&missing)?;
 
     let mut report = Report::new("suite");
     let mut binaries = BTreeMap::<String, Vec<Binary<'_>>>::new();
     if !report.step("build", || build(&workspace, &mut binaries)) {
         return Ok(report.close());
     }
-    let mut postgres = None;
-    if let Some(plan) = plan {
-        let started = report.step("postgresql", || {
-            postgres = Some(plan.start()?);
+    let mut servers = Servers::default();
+    let started = postgres.is_none_or(|plan| {
+        report.step("postgresql", || {
+            servers.postgres = Some(plan.start()?);
             Ok(Ended::Well)
+        })
+    });
+    let started = started
+        && redis.is_none_or(|plan| {
+            report.step("redis", || {
+                servers.redis = Some(plan.start()?);
+                Ok(Ended::Well)
+            })
         });
-        if !started {
-            return Ok(report.close());
-        }
+    if !started {
+        return Ok(report.close());
     }
     for suite in &suites {
         if run::stopped() {
             break;
         }
         let binaries = binaries.get(&suite.name).map_or(&[][..], Vec::as_slice);
-        report.step(&suite.name, || execute(suite, binaries, postgres.as_ref(), passed_on));
+        report.step(&suite.name, || execute(suite, binaries, &servers, passed_on));
     }
-    drop(postgres);
+    drop(servers);
     let fine = report.close();
     ensure!(!run::stopped(), "interrupted");
     Ok(fine)
@@ -115,12 +134,7 @@ fn build<'a>(workspace: &'a Workspace, binaries: &mut BTreeMap<String, Vec<Binar
     Ok(if status.success() { Ended::Well } else { Ended::Badly("the workspace does not build".to_owned()) })
 }
 
-fn execute(
-    suite: &Suite,
-    binaries: &[Binary<'_>],
-    postgres: Option<&Postgres>,
-    passed_on: &[String],
-) -> anyhow::Result<Ended> {
+fn execute(suite: &Suite, binaries: &[Binary<'_>], servers: &Servers, passed_on: &[String]) -> anyhow::Result<Ended> {
     let mut failed = Vec::new();
     if suite.name == suites::DOC {
         let mut command = cargo();
@@ -138,10 +152,15 @@ fn execute(
         let mut command = Command::new(&binary.path);
         command.args(passed_on).current_dir(&binary.package.folder);
         command.env("CARGO_MANIFEST_DIR", &binary.package.folder);
-        match postgres {
-            Some(postgres) => command.env(crate::postgres::VARIABLE, postgres.url()),
-            None => command.env_remove(crate::postgres::VARIABLE),
-        };
+        for (variable, url) in [
+            (postgres::VARIABLE, servers.postgres.as_ref().map(Postgres::url)),
+            (redis::VARIABLE, servers.redis.as_ref().map(Redis::url)),
+        ] {
+            match url {
+                Some(url) => command.env(variable, url),
+                None => command.env_remove(variable),
+            };
+        }
         match run::run(&mut command, BINARY_BOUND) {
             Ok(status) if status.success() => {}
             Ok(status) => failed.push(format!("{name} ({status})")),

@@ -29,6 +29,8 @@ const PYTHON: &str = "/usr/bin/python3";
 pub(crate) enum Need {
     /// A PostgreSQL server: `postgres.rs`.
     Postgres,
+    /// A Redis: `redis.rs`.
+    Redis,
     /// Chromium, chromedriver and fonts.
     Browser,
     /// aiosmtpd, for Debian's Python.
@@ -46,7 +48,7 @@ impl Tool {
     /// `None`: it is not for this module.
     pub(crate) fn look_for(need: Need) -> Option<Self> {
         match need {
-            Need::Postgres => None,
+            Need::Postgres | Need::Redis => None,
             Need::Browser => Some(browser()),
             Need::MailServer => Some(mail_server()),
         }

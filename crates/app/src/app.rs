@@ -6,9 +6,10 @@ use anyhow::Context;
 use chrono::{DateTime, Utc};
 use holdfast_core::{
     ConnectorId, Engine, Providers, id,
-    ports::{Signal, Signals, StoreError},
+    ports::{LeaseStore, Signal, Signals, StoreError},
     refresh::Ports,
 };
+use holdfast_redis_leases::{Redis, RedisLeases};
 use holdfast_store::{MasterKey, Options, ServingLock, Store};
 use secrecy::ExposeSecret;
 use tokio::sync::{Notify, broadcast::error::RecvError};
@@ -19,7 +20,7 @@ use url::Url;
 use crate::{
     agents::Agents,
     api::{Aliases, Clients},
-    config::Config,
+    config::{Config, LockBackend},
     connect::Links,
     demo::Demo,
     keys::Keys,
@@ -47,6 +48,8 @@ pub struct App {
     pub seams: Seams,
     /// What is stored.
     pub store: Store,
+    /// Where leases are kept, if not in the database.
+    pub redis: Option<Arc<Redis>>,
     /// The only way to a token.
     pub engine: Arc<Engine>,
     /// API keys.
@@ -109,13 +112,18 @@ impl App {
         if lost > 0 {
             warn!("{lost} exchanges of the process before were not finished; their answers may be lost");
         }
+        let redis = redis(&config, &seams)?;
+        let leases: Arc<dyn LeaseStore> = match &redis {
+            Some(redis) => Arc::new(RedisLeases::new(Arc::clone(redis), Arc::new(store.clone()))),
+            None => Arc::new(store.clone()),
+        };
         let apps = Arc::new(Apps::new(&config, store.clone()));
         let ports = Ports {
             clock: seams.clock.clone(),
             random: seams.random.clone(),
             http: seams.http.clone(),
             store: Arc::new(store.clone()),
-            leases: Arc::new(store.clone()),
+            leases,
             signals: Arc::new(store.clone()),
             apps: Arc::clone(&apps) as _,
             meter: Arc::new(metrics.clone()),
@@ -126,6 +134,7 @@ impl App {
             config,
             seams,
             store,
+            redis,
             engine,
             keys: Keys::default(),
             apps,
@@ -233,6 +242,20 @@ pub async fn open(config: &Config, seams: &Seams, replica: String) -> anyhow::Re
             "cannot open the database {shown}: check database.url, and that it is running or its folder can be written"
         )
     })
+}
+
+/// The configured Redis; connects to nothing yet. `None`: leases are kept in the database.
+pub fn redis(config: &Config, seams: &Seams) -> anyhow::Result<Option<Arc<Redis>>> {
+    let Some(url) = config.lock.redis_url.clone().filter(|_| config.lock.backend == LockBackend::Redis) else {
+        return Ok(None);
+    };
+    let options = holdfast_redis_leases::Options {
+        url,
+        prefix: config.lock.redis_prefix.clone(),
+        timeout: config.lock.redis_timeout,
+        clock: seams.clock.clone(),
+    };
+    Ok(Some(Arc::new(Redis::new(options).context("lock.redis_url")?)))
 }
 
 fn join(base: &Url, path: &str) -> String {

@@ -28,7 +28,8 @@ pub fn router(app: Arc<App>) -> Router {
         .with_state(app)
 }
 
-/// Ready: the database answers, signals arrive, and the service is not stopping.
+/// Ready: the database answers, signals arrive, and the service is not stopping. Redis is told of and takes nobody out:
+/// it is the same one for every replica, and without it they still serve what lives.
 async fn ready(State(app): State<Arc<App>>) -> impl IntoResponse {
     let database = app.store.ping().await;
     if let Err(error) = &database {
@@ -46,7 +47,11 @@ async fn ready(State(app): State<Arc<App>>) -> impl IntoResponse {
     ];
     let all = checks.iter().all(|(_, good)| *good);
     let status = if all { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    let checks: serde_json::Map<_, _> = checks.iter().map(|(name, good)| ((*name).to_owned(), json!(good))).collect();
+    let mut checks: serde_json::Map<_, _> =
+        checks.iter().map(|(name, good)| ((*name).to_owned(), json!(good))).collect();
+    if let Some(redis) = &app.redis {
+        checks.insert("redis".to_owned(), json!(redis.ping().await.is_ok()));
+    }
     (status, Json(json!({"ready": all, "checks": checks})))
 }
 

@@ -121,6 +121,10 @@ pub async fn serve(
     let work = Beside::start(&app, lock)?;
     info!("listening on http://{}, reached as {}", listener.local_addr()?, app.config.public_url());
     ui::announce_setup(&app).await;
+    if let Some(redis) = &app.redis {
+        // Where it is away, it tells the log.
+        redis.ping().await.ok();
+    }
     let draining = app.draining.clone();
     let end = async move {
         end.await;

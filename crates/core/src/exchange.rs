@@ -2,10 +2,11 @@
 
 mod answer;
 mod request;
+mod words;
 
 pub use answer::{TokenAnswer, api_host, merge, read, retry_after};
 pub(crate) use request::secret_header;
-pub use request::{AuthorizeUrl, Grant, authorize_url, code_challenge, revoke, token_request};
+pub use request::{AuthorizeUrl, Grant, authorize_url, code_challenge, revoke, secrets_of, token_request};
 
 use std::time::Duration;
 

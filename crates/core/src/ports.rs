@@ -193,20 +193,31 @@ pub enum Acquired {
     Yes(Lease),
     /// Somebody's; this much of it is left.
     Held {
-        /// By the database's clock.
+        /// By the store's clock.
         remaining: Duration,
     },
 }
 
-/// Leases, by the database's clock. No connection is held while one is.
+/// Leases, by the store's own clock. No connection is held while one is.
 #[async_trait]
 pub trait LeaseStore: Send + Sync + 'static {
-    /// Takes the lease if it is free or over.
+    /// Takes the lease if it is free or over. An error is no lease: nothing may be sent.
     async fn acquire(&self, credential: &CredentialId, holder: &str, ttl: Duration) -> Result<Acquired, StoreError>;
     /// Extends it, only if this very acquisition still holds it; `None`: it does not.
     async fn renew(&self, lease: &Lease, ttl: Duration) -> Result<Option<Lease>, StoreError>;
     /// Ends it, only if this very acquisition still holds it.
     async fn release(&self, lease: &Lease) -> Result<(), StoreError>;
+}
+
+/// What a lease needs from the database wherever else it is kept: its number, and its end by the database's clock, which
+/// the journal notes.
+#[async_trait]
+pub trait Fences: Send + Sync + 'static {
+    /// The next fencing token, for a lease of `ttl` that has just been taken elsewhere. [`Acquired::Held`]: the database
+    /// has a lease that lasts, of a replica that keeps its leases there.
+    async fn draw(&self, credential: &CredentialId, holder: &str, ttl: Duration) -> Result<Acquired, StoreError>;
+    /// The end of a lease of `ttl` that begins now, as in [`Lease::expires_at_ms`].
+    async fn end_of(&self, ttl: Duration) -> Result<i64, StoreError>;
 }
 
 /// What made an exchange.

@@ -1,7 +1,9 @@
 //! Ports in memory and clocks for tests: everything an engine needs, without a socket or a file.
 
+pub mod answers;
 mod clock;
 mod endpoint;
+pub mod leases;
 mod store;
 
 pub use clock::{ManualClock, PausedClock, SeededRandom};

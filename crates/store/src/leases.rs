@@ -1,11 +1,12 @@
-//! Table `leases`: the port [`LeaseStore`]. One row per credential that was ever leased; only the database's clock counts.
+//! Table `leases`: the ports [`LeaseStore`] and [`Fences`]. One row per credential that was ever leased; only the
+//! database's clock counts.
 
 use std::time::Duration;
 
 use async_trait::async_trait;
 use holdfast_core::{
     CredentialId,
-    ports::{Acquired, Lease, LeaseStore, StoreError},
+    ports::{Acquired, Fences, Lease, LeaseStore, StoreError},
 };
 use sea_orm::FromQueryResult;
 
@@ -36,10 +37,7 @@ impl LeaseStore for Store {
             let holder = holder.to_owned();
             return Ok(Acquired::Yes(Lease { credential: credential.clone(), holder, fencing_token, expires_at_ms }));
         }
-        let left = format!("SELECT expires_at_ms - {now} AS number FROM leases WHERE credential_id = $1");
-        let left: Option<Number> = sql::one(self.db(), doing, left, values![credential.as_str()]).await?;
-        let left = left.map_or(0, |left| left.number.max(0).unsigned_abs());
-        Ok(Acquired::Held { remaining: Duration::from_millis(left) })
+        self.held(credential).await
     }
 
     async fn renew(&self, lease: &Lease, ttl: Duration) -> Result<Option<Lease>, StoreError> {
@@ -59,6 +57,41 @@ impl LeaseStore for Store {
             "UPDATE leases SET expires_at_ms = 0 WHERE credential_id = $1 AND holder = $2 AND fencing_token = $3";
         let values = values![lease.credential.as_str(), lease.holder.as_str(), lease.fencing_token];
         sql::run(self.db(), "release a lease", release, values).await.map(|_| ())
+    }
+}
+
+#[async_trait]
+impl Fences for Store {
+    async fn draw(&self, credential: &CredentialId, holder: &str, ttl: Duration) -> Result<Acquired, StoreError> {
+        let now = sql::now_ms(self.backend());
+        // The row holds nothing: the lease is elsewhere, and its end with it.
+        let draw = format!(
+            "INSERT INTO leases (credential_id, holder, fencing_token, expires_at_ms) VALUES ($1, $2, 1, 0) \
+             ON CONFLICT (credential_id) DO UPDATE SET holder = excluded.holder, \
+             fencing_token = leases.fencing_token + 1, expires_at_ms = 0 \
+             WHERE leases.expires_at_ms <= {now} RETURNING fencing_token, {now} + $3 AS expires_at_ms"
+        );
+        let values = values![credential.as_str(), holder, ms(ttl)];
+        let drawn: Option<Won> = sql::one(self.db(), "number a lease", draw, values).await?;
+        let Some(Won { fencing_token, expires_at_ms }) = drawn else {
+            return self.held(credential).await;
+        };
+        let holder = holder.to_owned();
+        Ok(Acquired::Yes(Lease { credential: credential.clone(), holder, fencing_token, expires_at_ms }))
+    }
+
+    async fn end_of(&self, ttl: Duration) -> Result<i64, StoreError> {
+        Ok(self.database_clock().await?.timestamp_millis().saturating_add(ms(ttl)))
+    }
+}
+
+impl Store {
+    async fn held(&self, credential: &CredentialId) -> Result<Acquired, StoreError> {
+        let now = sql::now_ms(self.backend());
+        let left = format!("SELECT expires_at_ms - {now} AS number FROM leases WHERE credential_id = $1");
+        let left: Option<Number> = sql::one(self.db(), "look at a lease", left, values![credential.as_str()]).await?;
+        let left = left.map_or(0, |left| left.number.max(0).unsigned_abs());
+        Ok(Acquired::Held { remaining: Duration::from_millis(left) })
     }
 }
 

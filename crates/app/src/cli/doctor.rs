@@ -75,6 +75,7 @@ async fn examine(config: Config) -> anyhow::Result<Vec<Finding>> {
             }
         }
     }
+    findings.extend(examine_redis(&config, &seams).await?);
     findings.push(examine_mail_server(&config).await);
     findings.extend(examine_providers(&config, &seams, &stored));
     findings.push(examine_public_url(&config, &seams).await);
@@ -132,6 +133,20 @@ async fn examine_database(config: &Config, seams: &Seams) -> (Vec<Finding>, Opti
         });
     }
     (findings, readable.then_some(store))
+}
+
+/// Where leases are kept there.
+async fn examine_redis(config: &Config, seams: &Seams) -> anyhow::Result<Option<Finding>> {
+    let Some(redis) = app::redis(config, seams)? else { return Ok(None) };
+    let shown = redis.shown_url();
+    Ok(Some(match redis.ping().await {
+        Ok(()) => good("Redis", format!("{shown} answers")),
+        Err(error) => bad(
+            "Redis",
+            format!("{shown}: {:#}; nothing is refreshed without it", anyhow::Error::new(error)),
+            "check lock.redis_url, and that it is running; or keep leases in the database: lock.backend = \"database\"",
+        ),
+    }))
 }
 
 /// Reaches it, secures the line and signs in, as the service does; sends nothing.

@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use figment::Figment;
+use holdfast_redis_leases::Redis;
 use lettre::message::Mailbox;
 use secrecy::ExposeSecret;
 use tracing_subscriber::EnvFilter;
 
 use super::{
-    Config,
+    Config, LockBackend,
     error::{ConfigError, origin},
 };
 use crate::mail::server_url::ServerUrl;
@@ -45,6 +46,7 @@ pub(super) fn check(config: &Config) -> Result<(), Problem> {
     addresses(config)?;
     database(config)?;
     refresh(config)?;
+    lock(config)?;
     agents(config)?;
     ensure(
         config.shutdown.drain >= config.refresh.exchange_timeout,
@@ -168,6 +170,23 @@ fn refresh(config: &Config) -> Result<(), Problem> {
     }
     ensure((1..=10_000).contains(&refresh.batch), &["refresh.batch"], || {
         format!("{} is not usable; allowed is 1 to 10000", refresh.batch)
+    })
+}
+
+fn lock(config: &Config) -> Result<(), Problem> {
+    let lock = &config.lock;
+    if lock.backend != LockBackend::Redis {
+        return Ok(());
+    }
+    let Some(url) = &lock.redis_url else {
+        let what = "\"redis\" needs lock.redis_url, such as redis://USER:PASSWORD@HOST:6379/0";
+        return Err(Problem::new(&["lock.backend", "lock.redis_url"], what));
+    };
+    Redis::check_url(url).map_err(|problem| Problem::new(&["lock.redis_url"], problem.to_string()))?;
+    let (timeout, most) = (lock.redis_timeout, config.refresh.wait_bound / 2);
+    ensure(!timeout.is_zero() && timeout <= most, &["lock.redis_timeout_secs", "refresh.wait_bound_secs"], || {
+        let (timeout, most) = (secs(timeout), secs(most));
+        format!("{timeout} is not usable; allowed is above 0 and up to half of what a caller waits, {most}")
     })
 }
 

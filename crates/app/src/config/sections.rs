@@ -140,6 +140,18 @@ impl RefreshConfig {
 pub struct LockConfig {
     /// Where leases are kept.
     pub backend: LockBackend,
+    /// `redis://` or `rediss://`; a secret, since it may hold a password.
+    #[serde(default, deserialize_with = "optional::secret")]
+    pub redis_url: Option<SecretString>,
+    /// Where `redis_url` was read from.
+    #[serde(default)]
+    pub redis_url_file: Option<PathBuf>,
+    /// Begins every key of ours.
+    #[serde(deserialize_with = "parsed::text")]
+    pub redis_prefix: String,
+    /// How long Redis may take for one command.
+    #[serde(rename = "redis_timeout_secs", deserialize_with = "parsed::secs")]
+    pub redis_timeout: Duration,
 }
 
 /// Where leases are kept.
@@ -147,14 +159,16 @@ pub struct LockConfig {
 pub enum LockBackend {
     /// As rows, by the database's clock.
     Database,
+    /// As keys, by Redis' clock.
+    Redis,
 }
 
 impl<'de> Deserialize<'de> for LockBackend {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match parsed::text(deserializer)?.as_str() {
             "database" => Ok(Self::Database),
-            "redis" => Err(D::Error::custom("\"redis\" is not supported yet; use \"database\"")),
-            other => Err(D::Error::unknown_variant(other, &["database"])),
+            "redis" => Ok(Self::Redis),
+            other => Err(D::Error::unknown_variant(other, &["database", "redis"])),
         }
     }
 }

@@ -210,7 +210,14 @@ fn bad_values_are_named_with_what_is_allowed() {
         ("[refresh]\nmargin_floor_secs = 601", "refresh.margin_floor_secs, refresh.margin_cap_secs", "not be above"),
         ("[refresh]\nbackoff_cap_secs = 0.5", "refresh.backoff_base_secs, refresh.backoff_cap_secs", "not be above"),
         ("[refresh]\nbatch = 0", "refresh.batch", "1 to 10000"),
-        ("[lock]\nbackend = 'redis'", "lock.backend", "not supported yet"),
+        ("[lock]\nbackend = 'redis'", "lock.backend, lock.redis_url", "redis://USER:PASSWORD@HOST"),
+        ("[lock]\nbackend = 'redis'\nredis_url = 'http://x'", "lock.redis_url", "redis://USER:PASSWORD@HOST"),
+        (
+            "[lock]\nbackend = 'redis'\nredis_url = 'redis://x'\nredis_timeout_secs = 13",
+            "lock.redis_timeout_secs, refresh.wait_bound_secs",
+            "up to half",
+        ),
+        ("[lock]\nredis_timeout_secs = -1", "lock.redis_timeout_secs", "a number of seconds"),
         ("[lock]\nbackend = 'file'", "lock.backend", "database"),
         ("[oauth_apps.zendesk]\nclient_secret = 'x'", "oauth_apps.zendesk.client_id", "missing"),
         ("[providers.zendesk]\nbase_url_override = 'ftp://x'", "providers.zendesk.base_url_override", "http(s)"),
@@ -298,13 +305,15 @@ fn a_secret_is_read_from_its_file() {
 fn secrets_show_neither_in_debug_nor_in_errors() {
     let config = from_file(
         "master_key = 'hfmk_hush'\n[database]\nurl = 'postgres://a:hush@db/x?sslpassword=hush'\n\
-         [oauth_apps.zendesk]\nclient_id = 'id'\nclient_secret = 'hush'\nnext_client_secret = 'hush'",
+         [oauth_apps.zendesk]\nclient_id = 'id'\nclient_secret = 'hush'\nnext_client_secret = 'hush'\n\
+         [lock]\nbackend = 'redis'\nredis_url = 'redis://a:hush@x'",
     )
     .unwrap();
     let errors = [
         refusal("master_key = 4815162342"),
         refusal("[oauth_apps.zendesk]\nclient_id = 'x'\nclient_secret = 4815162342"),
         refusal("[database]\nurl = 'mysql://a:4815162342@x'"),
+        refusal("[lock]\nbackend = 'redis'\nredis_url = 'http://a:4815162342@x'"),
     ];
 
     assert!(!format!("{config:?}").contains("hush"));

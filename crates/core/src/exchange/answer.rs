@@ -1,15 +1,15 @@
 //! From a token endpoint's answer to an [`Outcome`]. Never panics, whatever the bytes are, and never loses the old
 //! token: an answer that brings no usable access token changes nothing.
 
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, NaiveDateTime, TimeDelta, Utc};
 use http::{HeaderMap, StatusCode, header};
-use secrecy::SecretString;
+use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Map, Value};
 use url::{Host, Url, form_urlencoded};
 
-use super::{Outcome, Refusal, Verdict};
+use super::{Outcome, Refusal, Verdict, words::Secrets};
 use crate::{
     credential::TokenSet,
     provider::{HostField, OAuth2, Provider},
@@ -17,7 +17,10 @@ use crate::{
 
 /// Lives longer than this are taken for a provider's mistake in the unit (EX-07: milliseconds) or for "for ever": a
 /// year is longer than any documented life of an access token.
-const LONGEST_LIFE_SECS: i64 = 366 * 24 * 3600;
+const LONGEST_LIFE: Duration = Duration::from_hours(366 * 24);
+
+/// Refresh tokens of some providers live for years; ten of them are as good as for ever.
+const LONGEST_REFRESH_LIFE: Duration = Duration::from_hours(10 * 366 * 24);
 
 /// Codes that mean "the grant is over" wherever they are seen: RFC 6749 section 5.2 and its common relatives.
 const REJECTED: &[&str] = &[
@@ -51,26 +54,29 @@ pub struct TokenAnswer {
     pub base_url: Option<Url>,
 }
 
-/// Reads an answer. `provider` may know the refusal better than the standard does.
+/// Reads an answer. `provider` may know the refusal better than the standard does. What can be shown of the outcome
+/// repeats none of the answer's tokens, and none of `sent`, the request's secrets.
 pub fn read(
     facts: &OAuth2,
     provider: Option<&dyn Provider>,
+    sent: &[SecretString],
     status: StatusCode,
     headers: &HeaderMap,
     body: &[u8],
     now: DateTime<Utc>,
 ) -> Outcome {
     let fields = fields(headers, body);
+    let secrets = Secrets::new(sent, fields.as_ref());
     if status.is_success()
         && let Some(fields) = &fields
-        && let Some(answer) = token_answer(facts, fields)
+        && let Some(answer) = token_answer(facts, fields, &secrets)
     {
         return Outcome::Rotated(Box::new(answer));
     }
     let refusal = Refusal {
         status: status.as_u16(),
-        code: fields.as_ref().and_then(error_code),
-        description: fields.as_ref().and_then(error_words),
+        code: fields.as_ref().and_then(error_code).map(|code| secrets.plain(code, 80)),
+        description: fields.as_ref().and_then(error_words).map(|words| secrets.plain(words, 300)),
         retry_after: retry_after(headers, now),
     };
     let verdict = provider.and_then(|provider| provider.verdict(&refusal)).unwrap_or_else(|| standard(facts, &refusal));
@@ -83,13 +89,14 @@ pub fn read(
     }
 }
 
-/// What a refusal means by the standards. A 5xx is never a verdict, whatever error code its body repeats.
+/// What a refusal means by the standards. A 5xx is never a verdict, whatever error code its body repeats, and neither is
+/// a redirect: both may come from something in front of the token endpoint.
 fn standard(facts: &OAuth2, refusal: &Refusal) -> Verdict {
     let code = refusal.code.as_deref().unwrap_or_default().to_ascii_lowercase();
     let own = || facts.rejected_codes.iter().any(|own| own.eq_ignore_ascii_case(&code));
     match refusal.status {
         429 => Verdict::Busy,
-        500.. => Verdict::Ambiguous,
+        300..=399 | 500.. => Verdict::Ambiguous,
         _ if code == "slow_down" => Verdict::Busy,
         _ if code == "temporarily_unavailable" => Verdict::Transient,
         _ if REJECTED.contains(&code.as_str()) || own() => Verdict::Rejected,
@@ -99,74 +106,102 @@ fn standard(facts: &OAuth2, refusal: &Refusal) -> Verdict {
     }
 }
 
-/// JSON, or the form that some send in spite of `Accept: application/json`.
+/// JSON, or the form that some send in spite of `Accept: application/json`; a token set in a form is read whatever its
+/// content type says.
 fn fields(headers: &HeaderMap, body: &[u8]) -> Option<Map<String, Value>> {
-    if let Ok(Value::Object(fields)) = serde_json::from_slice(body) {
+    let text = text_of(body);
+    let text = text.trim();
+    if let Ok(Value::Object(fields)) = serde_json::from_str(text) {
         return Some(fields);
     }
-    let content_type = headers.get(header::CONTENT_TYPE)?.to_str().ok()?.to_ascii_lowercase();
-    if !content_type.contains("x-www-form-urlencoded") && !content_type.starts_with("text/plain") {
+    if text.starts_with(['{', '[', '<']) {
         return None;
     }
-    let fields: Map<_, _> = form_urlencoded::parse(body)
+    let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let content_type = content_type.to_ascii_lowercase();
+    let declared = content_type.contains("x-www-form-urlencoded") || content_type.starts_with("text/plain");
+    let fields: Map<_, _> = form_urlencoded::parse(text.as_bytes())
         .map(|(name, value)| (name.into_owned(), Value::String(value.into_owned())))
         .collect();
-    (fields.contains_key("access_token") || fields.contains_key("error")).then_some(fields)
+    (fields.contains_key("access_token") || declared && fields.contains_key("error")).then_some(fields)
 }
 
-fn token_answer(facts: &OAuth2, fields: &Map<String, Value>) -> Option<TokenAnswer> {
+/// JSON is UTF-8 without a mark (RFC 8259 section 8.1). What comes otherwise is read all the same: a token set that is
+/// not read is lost, and tokens are ASCII in each of these.
+fn text_of(body: &[u8]) -> Cow<'_, str> {
+    let wide = |body: &[u8], unit: fn([u8; 2]) -> u16| {
+        let units = body.chunks_exact(2).map(|pair| unit([pair[0], pair[1]]));
+        Cow::Owned(char::decode_utf16(units).map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER)).collect())
+    };
+    let narrow = |body| match str::from_utf8(body) {
+        Ok(text) => Cow::Borrowed(text),
+        Err(_) => Cow::Owned(body.iter().copied().map(char::from).collect()),
+    };
+    match body {
+        [0xEF, 0xBB, 0xBF, rest @ ..] => narrow(rest),
+        [0xFF, 0xFE, rest @ ..] => wide(rest, u16::from_le_bytes),
+        [0xFE, 0xFF, rest @ ..] => wide(rest, u16::from_be_bytes),
+        [b'{', 0, ..] => wide(body, u16::from_le_bytes),
+        [0, b'{', ..] => wide(body, u16::from_be_bytes),
+        _ => narrow(body),
+    }
+}
+
+fn token_answer(facts: &OAuth2, fields: &Map<String, Value>, secrets: &Secrets) -> Option<TokenAnswer> {
     if fields.get("ok") == Some(&Value::Bool(false)) || error_code(fields).is_some() {
         return None;
     }
-    let text = |name: &str| fields.get(name).and_then(Value::as_str).filter(|text| usable_token(text));
-    let access_token = SecretString::from(text("access_token")?.to_owned());
+    let text = |name: &str| fields.get(name).and_then(Value::as_str).map(str::trim);
+    let access_token = SecretString::from(text("access_token").filter(|token| fits_a_header(token))?);
     let refresh_expires_in = facts.refresh_expires_in_field.as_deref().unwrap_or("refresh_token_expires_in");
     Some(TokenAnswer {
         access_token,
-        refresh_token: text("refresh_token").map(|token| SecretString::from(token.to_owned())),
-        expires_in: fields.get("expires_in").and_then(seconds),
-        refresh_expires_in: fields.get(refresh_expires_in).and_then(seconds),
-        scopes: fields.get("scope").and_then(|scope| scopes(facts, scope)),
-        base_url: facts.base_url_field.as_ref().and_then(|rule| api_host(rule, fields.get(&rule.field)?.as_str()?)),
+        // It goes into a body, so whatever it is made of can be sent: not to keep it would be to lose the grant.
+        refresh_token: text("refresh_token").filter(|token| !token.is_empty()).map(SecretString::from),
+        expires_in: fields.get("expires_in").and_then(|value| seconds(value, LONGEST_LIFE)),
+        refresh_expires_in: fields.get(refresh_expires_in).and_then(|value| seconds(value, LONGEST_REFRESH_LIFE)),
+        scopes: fields.get("scope").and_then(|scope| scopes(facts, scope, secrets)),
+        base_url: facts.base_url_field.as_ref().and_then(|rule| {
+            let named = fields.get(&rule.field)?.as_str()?;
+            api_host(rule, named).filter(|url| !secrets.are_in(url.as_str()))
+        }),
     })
 }
 
-/// A token has to fit into a header: visible ASCII.
-fn usable_token(token: &str) -> bool {
+/// An access token has to fit into a header: visible ASCII.
+fn fits_a_header(token: &str) -> bool {
     !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 /// Numbers, numbers in strings, floats; nothing, zero and negative mean unknown.
-fn seconds(value: &Value) -> Option<Duration> {
+fn seconds(value: &Value, longest: Duration) -> Option<Duration> {
     let number = match value {
         Value::Number(number) => number.as_f64()?,
         Value::String(text) => text.trim().parse::<f64>().ok()?,
         _ => return None,
     };
-    if !number.is_finite() || number < 1.0 {
-        return None;
-    }
-    #[expect(clippy::cast_precision_loss, reason = "the bound is far below 2^53")]
-    let longest = LONGEST_LIFE_SECS as f64;
-    Some(Duration::from_secs_f64(number.trunc().min(longest)))
+    let usable = number.is_finite() && number >= 1.0;
+    usable.then(|| Duration::from_secs_f64(number.trunc().min(longest.as_secs_f64())))
 }
 
-fn scopes(facts: &OAuth2, scope: &Value) -> Option<Vec<String>> {
-    match scope {
-        Value::String(text) => Some(
-            text.split(|c: char| c == facts.scope_separator || c.is_whitespace() || c.is_control())
-                .filter(|scope| !scope.is_empty())
-                .map(str::to_owned)
-                .collect(),
-        ),
-        Value::Array(list) => Some(list.iter().filter_map(Value::as_str).map(|scope| plain(scope, 200)).collect()),
-        _ => None,
-    }
+/// `None` where nothing is named: that is no way to take permissions away.
+fn scopes(facts: &OAuth2, scope: &Value, secrets: &Secrets) -> Option<Vec<String>> {
+    let parted = |c: char| c == facts.scope_separator || c.is_whitespace() || c.is_control();
+    let texts: Vec<&str> = match scope {
+        Value::String(text) => vec![text],
+        Value::Array(list) => list.iter().filter_map(Value::as_str).collect(),
+        _ => return None,
+    };
+    let named = texts.into_iter().flat_map(|text| text.split(parted)).filter(|scope| !scope.is_empty());
+    let scopes: Vec<String> = named.map(|scope| secrets.plain(scope, 200)).collect();
+    (!scopes.is_empty()).then_some(scopes)
 }
 
 /// An API base that an answer or an import named: https, a name (no address, no port) with an allowed ending.
 pub fn api_host(rule: &HostField, text: &str) -> Option<Url> {
-    let url = Url::parse(text).ok()?;
+    let mut url = Url::parse(text).ok()?;
+    url.set_query(None);
+    url.set_fragment(None);
     let Some(Host::Domain(host)) = url.host() else { return None };
     let allowed = rule.suffixes.iter().any(|suffix| host.len() > suffix.len() && host.ends_with(suffix.as_str()));
     (url.scheme() == "https"
@@ -178,24 +213,18 @@ pub fn api_host(rule: &HostField, text: &str) -> Option<Url> {
 }
 
 /// `error` as a string, or an object with `code`, `type` or `title` (seen with Zendesk, OpenAI and others).
-fn error_code(fields: &Map<String, Value>) -> Option<String> {
+fn error_code(fields: &Map<String, Value>) -> Option<&str> {
     let code = match fields.get("error")? {
-        Value::String(code) => code.as_str(),
+        Value::String(code) => code,
         Value::Object(inner) => ["code", "type", "title"].iter().find_map(|name| inner.get(*name)?.as_str())?,
         _ => return None,
     };
-    (!code.is_empty()).then(|| plain(code, 80))
+    Some(code.trim()).filter(|code| !code.is_empty())
 }
 
-fn error_words(fields: &Map<String, Value>) -> Option<String> {
+fn error_words(fields: &Map<String, Value>) -> Option<&str> {
     let own = ["error_description", "description", "message"].iter().find_map(|name| fields.get(*name)?.as_str());
-    let nested = || fields.get("error")?.as_object()?.get("message")?.as_str();
-    own.or_else(nested).map(|words| plain(words, 300))
-}
-
-/// Without control characters, cut to `most` characters.
-fn plain(text: &str, most: usize) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(most).collect()
+    own.or_else(|| fields.get("error")?.as_object()?.get("message")?.as_str())
 }
 
 /// Seconds, or a date measured against the answer's own `Date` where it has one (RFC 9110 section 10.2.3), so that
@@ -210,14 +239,19 @@ pub fn retry_after(headers: &HeaderMap, now: DateTime<Utc>) -> Option<Duration> 
     Some((at - base).to_std().unwrap_or_default().min(Duration::from_hours(24)))
 }
 
+/// The three forms that a recipient has to accept (RFC 9110 section 5.6.7).
 fn http_date(text: &str) -> Option<DateTime<Utc>> {
-    DateTime::parse_from_rfc2822(text).ok().map(|date| date.with_timezone(&Utc))
+    let obsolete = ["%A, %d-%b-%y %H:%M:%S GMT", "%a %b %e %H:%M:%S %Y"];
+    let standard = DateTime::parse_from_rfc2822(text).ok().map(|date| date.with_timezone(&Utc));
+    let read = |form| NaiveDateTime::parse_from_str(text, form).ok().map(|date| date.and_utc());
+    standard.or_else(|| obsolete.into_iter().find_map(read))
 }
 
 /// The new token set: the answer's fields, and the old ones where it carried none. Expiry is our receive time plus the
 /// answer's relative life; an answer without one gets the last known life, else the provider's default, if there is a
 /// refresh token: an assumed life is a reason to refresh early, never one to take a token for dead.
 pub fn merge(facts: &OAuth2, old: Option<&TokenSet>, answer: &TokenAnswer, received_at: DateTime<Utc>) -> TokenSet {
+    let after = |life: TimeDelta| received_at.checked_add_signed(life);
     let known = answer.expires_in.and_then(|life| TimeDelta::from_std(life).ok());
     let assumed = || {
         let default = facts.expires_in_default.and_then(|life| TimeDelta::from_std(life).ok());
@@ -225,22 +259,62 @@ pub fn merge(facts: &OAuth2, old: Option<&TokenSet>, answer: &TokenAnswer, recei
     };
     let refresh_token = answer.refresh_token.clone().or_else(|| old?.refresh_token.clone());
     let life = known.or_else(|| refresh_token.as_ref().and_then(|_| assumed()));
+    let same = |old: &&TokenSet| exposed(old.refresh_token.as_ref()) == exposed(refresh_token.as_ref());
+    let refresh_expires_at = match answer.refresh_expires_in.and_then(|life| TimeDelta::from_std(life).ok()) {
+        Some(life) => after(life),
+        // Some repeat the old token: its end is still the one that is known.
+        None => old.filter(same).and_then(|old| old.refresh_expires_at),
+    };
     TokenSet {
         access_token: answer.access_token.clone(),
         refresh_token,
         obtained_at: received_at,
-        expires_at: life.map(|life| received_at + life),
+        expires_at: life.and_then(after),
         expires_assumed: known.is_none() && life.is_some(),
-        refresh_expires_at: match answer.refresh_expires_in.and_then(|life| TimeDelta::from_std(life).ok()) {
-            Some(life) => Some(received_at + life),
-            None if answer.refresh_token.is_some() => None,
-            None => old.and_then(|old| old.refresh_expires_at),
-        },
+        refresh_expires_at,
         scopes: answer
             .scopes
             .clone()
             .or_else(|| old.map(|old| old.scopes.clone()))
             .unwrap_or_else(|| facts.scopes.clone()),
         base_url: answer.base_url.clone().or_else(|| old?.base_url.clone()),
+    }
+}
+
+fn exposed(token: Option<&SecretString>) -> Option<&str> {
+    token.map(ExposeSecret::expose_secret)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_to_wait_is_read_in_each_form_that_the_standard_has() {
+        let now = "2026-11-29T10:00:00Z".parse().expect("it is a moment");
+        for (value, date, seconds) in [
+            ("120", None, Some(120)),
+            (" 1.9 ", None, Some(1)),
+            ("99999999999999999999", None, Some(86_400)),
+            ("-5", None, None),
+            ("NaN", None, None),
+            ("inf", None, None),
+            ("soon", None, None),
+            ("Sun, 29 Nov 2026 10:02:00 GMT", None, Some(120)),
+            ("Sunday, 29-Nov-26 10:02:00 GMT", None, Some(120)),
+            ("Sun Nov 29 10:02:00 2026", None, Some(120)),
+            ("Sun Nov  1 10:02:00 2026", None, Some(0)),
+            ("Fri, 31 Dec 9999 23:59:59 GMT", None, Some(86_400)),
+            // Our clock is five minutes off, and it does not matter.
+            ("Sun, 29 Nov 2026 09:57:00 GMT", Some("Sun, 29 Nov 2026 09:55:00 GMT"), Some(120)),
+            ("Sun, 29 Nov 2026 10:02:00 GMT", Some("yesterday"), Some(120)),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::RETRY_AFTER, value.parse().expect("it is a header"));
+            if let Some(date) = date {
+                headers.insert(header::DATE, date.parse().expect("it is a header"));
+            }
+            assert_eq!(retry_after(&headers, now).map(|after| after.as_secs()), seconds, "{value} {date:?}");
+        }
     }
 }

@@ -69,6 +69,18 @@ pub fn token_request(
     post(facts, app, secret, &facts.token_url, fields, timeout)
 }
 
+/// Everything in a token request that must not be repeated in words: the grant, the client secret, and both as they go
+/// into a header.
+pub fn secrets_of(request: &HttpRequest, secret: Option<&SecretString>, grant: &Grant<'_>) -> Vec<SecretString> {
+    let of_grant = match grant {
+        Grant::Refresh(token) => vec![*token],
+        Grant::Code { code, verifier, .. } => std::iter::once(*code).chain(*verifier).collect(),
+    };
+    let header = request.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let header = header.map(|value| SecretString::from(value.trim_start_matches("Basic ")));
+    of_grant.into_iter().chain(secret).cloned().chain(header).collect()
+}
+
 /// The request that gives a grant back, where the provider has a way.
 pub fn revoke(facts: &OAuth2, app: &OAuthApp, token: &SecretString, timeout: Duration) -> Option<HttpRequest> {
     match facts.revoke.as_ref()? {

@@ -40,6 +40,7 @@ impl Engine {
         timeout: Duration,
     ) -> Outcome {
         let request = exchange::token_request(facts, app, secret, grant, timeout);
+        let sent = exchange::secrets_of(&request, secret, grant);
         let answer = async {
             let response = self.ports.http.send(request).await?;
             let (status, headers) = (response.status, response.headers.clone());
@@ -54,7 +55,7 @@ impl Engine {
         };
         match answered {
             Ok((status, headers, body)) => {
-                exchange::read(facts, Some(provider), status, &headers, &body, self.ports.clock.now())
+                exchange::read(facts, Some(provider), &sent, status, &headers, &body, self.ports.clock.now())
             }
             Err(failure) => exchange::failed(&failure),
         }

@@ -45,6 +45,8 @@ pub struct Ports {
 const ALERT_AGAIN: Duration = Duration::from_hours(1);
 /// A scheduled refresh that brought nothing and left no back-off of its own rests for this long.
 const IDLE_REST: Duration = Duration::from_mins(1);
+/// When to come back while our own storage is in trouble.
+pub(super) const OURS_RETRY: Duration = Duration::from_secs(2);
 /// How many flights a caller waits for: its own need may differ from the one that a flight was started for.
 const ROUNDS: u32 = 3;
 
@@ -364,7 +366,7 @@ pub(super) fn ours(error: &StoreError) -> AuthError {
     AuthError::Unavailable {
         class: Trouble::Ours,
         detail: "our own storage is unavailable".to_owned(),
-        retry_after: Duration::from_secs(2),
+        retry_after: OURS_RETRY,
     }
 }
 

@@ -11,7 +11,7 @@ use tracing::{Instrument, error, info_span, warn};
 use super::{
     AuthError, Engine, Need, OutcomeKind,
     decide::{self, Look, Orphan},
-    engine::{FlightResult, chain, ours},
+    engine::{FlightResult, OURS_RETRY, chain, ours},
     timing,
 };
 use crate::{
@@ -113,6 +113,7 @@ impl Flight {
                 Err(error) => {
                     tries += 1;
                     if tries >= LEASE_TRIES {
+                        self.mark_ours();
                         return Err(Box::new(Err(ours(&error))));
                     }
                     warn!(error = %chain(&error), "the lease statement failed; repeating it");
@@ -120,6 +121,18 @@ impl Flight {
                 }
             }
         }
+    }
+
+    /// Marks the connector beside the flight, where the database at least is there. It counts as no failure.
+    fn mark_ours(&self) {
+        let (engine, connector) = (Arc::clone(&self.engine), self.connector.clone());
+        self.engine.tasks.spawn(async move {
+            let now = engine.ports.clock.now();
+            let until = now + timing::delta(OURS_RETRY);
+            if let Err(error) = engine.ports.store.postpone(&connector, Trouble::Ours, now, until).await {
+                warn!(error = %chain(&error), "could not mark that trouble of ours keeps a refresh from beginning");
+            }
+        });
     }
 
     /// Waits for a change, for at most `longest`; a slow poll with jitter is the safety net for lost signals.

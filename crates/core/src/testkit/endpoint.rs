@@ -9,10 +9,10 @@ use std::{
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::stream;
-use http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
 use url::{Url, form_urlencoded};
 
+use super::answers::Heard;
 use crate::{
     api_client::ApiClient,
     error::{Error, ErrorKind, Result, Retry},
@@ -42,6 +42,8 @@ pub enum Script {
         /// Body.
         body: String,
     },
+    /// Nothing is consumed, this is answered, byte for byte.
+    Heard(Heard),
     /// The usual rotation, but the answer's fields are changed by these; `null` takes one out.
     Changed(Value),
     /// The first, after this long.
@@ -189,6 +191,7 @@ impl Endpoint {
         }
         let (status, headers, body) = match script {
             Some(Script::Unreached) => return (delay, Err(HttpFailure::before_send("connection refused"))),
+            Some(Script::Heard(heard)) => return (delay, Ok(heard)),
             Some(Script::Answer { status, headers, body }) => (status, headers, body),
             Some(Script::Lost) => {
                 rotate(&mut state, &presented);
@@ -212,7 +215,7 @@ impl Endpoint {
                 (status, Vec::new(), body.to_string())
             }
         };
-        (delay, Ok((status, headers, body)))
+        (delay, Ok(heard(status, &headers, body)))
     }
 
     fn api(&self, request: &HttpRequest) -> Answered {
@@ -224,7 +227,7 @@ impl Endpoint {
         state.targets.push(exact.unwrap_or_else(|| request.url[url::Position::BeforePath..].to_owned()));
         match state.api_script.pop_front() {
             Some(Script::Answer { status, headers, body }) => {
-                return (Duration::ZERO, Ok((status, headers, body)));
+                return (Duration::ZERO, Ok(heard(status, &headers, body)));
             }
             Some(Script::Unreached) => return (Duration::ZERO, Err(HttpFailure::before_send("connection refused"))),
             _ => {}
@@ -235,11 +238,16 @@ impl Endpoint {
         } else {
             (401, json!({"error": "invalid_token"}))
         };
-        (Duration::ZERO, Ok((status, Vec::new(), body.to_string())))
+        (Duration::ZERO, Ok(heard(status, &[], body.to_string())))
     }
 }
 
-type Answered = (Duration, std::result::Result<(u16, Vec<(&'static str, String)>, String), HttpFailure>);
+type Answered = (Duration, std::result::Result<Heard, HttpFailure>);
+
+fn heard(status: u16, headers: &[(&'static str, String)], body: String) -> Heard {
+    let headers: Vec<_> = headers.iter().map(|(name, value)| (*name, value.as_bytes())).collect();
+    Heard::new(status, &headers, body)
+}
 
 fn issue(state: &mut State) -> (String, String) {
     state.issued += 1;
@@ -281,13 +289,9 @@ impl Http for Endpoint {
         let token = request.url.path().ends_with("/token");
         let (delay, answer) = if token { self.token(&request) } else { self.api(&request) };
         self.clock.sleep(delay).await;
-        let (status, list, body) = answer?;
-        let mut headers = HeaderMap::new();
-        for (name, value) in list {
-            headers.insert(name, value.parse().expect("a test's header is valid"));
-        }
+        let Heard { status, headers, body } = answer?;
         let body = Box::pin(stream::iter([Ok(Bytes::from(body))]));
-        Ok(HttpResponse { status: StatusCode::from_u16(status).expect("a test's status is valid"), headers, body })
+        Ok(HttpResponse { status, headers, body })
     }
 }
 

@@ -2,8 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a test's helpers may fail as the test does")]
 
+mod answers;
 mod api;
 mod coordination;
+mod lives;
 mod mass;
 mod outcomes;
 
