@@ -146,7 +146,7 @@ impl fmt::Display for Bounds {
             (self.revocations, "revocations"),
         ];
         for (budget, what) in budgets.iter().filter(|(budget, _)| *budget > 0) {
-            write!(f, ", {budget} {what}")?;
+            write!(f, ", {what} {budget}")?;
         }
         if let Some(life) = self.life {
             write!(f, ", life {life}")?;
@@ -170,6 +170,6 @@ pub(crate) fn time(ticks: i8) -> Duration {
 }
 
 /// The ticks until a moment is surely over.
-pub(crate) fn ticks(duration: Duration) -> i8 {
+pub fn ticks(duration: Duration) -> i8 {
     i8::try_from(duration.as_millis().div_ceil(TICK.as_millis())).unwrap_or(i8::MAX)
 }

@@ -66,7 +66,7 @@ pub struct Database {
     /// The last consent that was stored.
     pub sequence: u8,
     /// Sets that were ever stored, a bit for each: the outcome `rotated` in the journal.
-    pub ever: u8,
+    pub ever: u16,
     /// The lease.
     pub lease: LeaseRow,
     /// The journal.
@@ -194,7 +194,9 @@ pub enum Wrote {
 }
 
 impl Database {
-    pub(crate) fn new() -> Self {
+    /// A connected connector whose access token is over.
+    #[expect(clippy::new_without_default, reason = "no state of a database is its natural one")]
+    pub fn new() -> Self {
         Self {
             version: 1,
             token: 1,
@@ -212,7 +214,7 @@ impl Database {
     }
 
     /// Executes a statement.
-    pub(crate) fn execute(&mut self, statement: Statement, bounds: &Bounds, mutant: Option<Mutant>) -> (Reply, Wrote) {
+    pub fn execute(&mut self, statement: Statement, bounds: &Bounds, mutant: Option<Mutant>) -> (Reply, Wrote) {
         let done = |changed| (if changed { Reply::Done } else { Reply::Nothing }, Wrote::Nothing);
         match statement {
             Statement::Acquire { id } => {
@@ -311,7 +313,7 @@ impl Database {
     }
 
     /// `grants.rs`: `store_grant`. False: a later consent is stored already.
-    pub(crate) fn store_grant(&mut self, token: Token, sequence: u8, bounds: &Bounds) -> bool {
+    pub fn store_grant(&mut self, token: Token, sequence: u8, bounds: &Bounds) -> bool {
         if self.sequence >= sequence {
             return false;
         }
@@ -322,7 +324,7 @@ impl Database {
     }
 
     /// `grants.rs`: `disconnect`. Answers what was held.
-    pub(crate) fn disconnect(&mut self) -> Token {
+    pub fn disconnect(&mut self) -> Token {
         let held = self.token;
         self.token = 0;
         self.expires = LONG_AGO;
@@ -366,7 +368,7 @@ impl Database {
     }
 
     /// Time passes; `speaks`: whether a replica's sign of life reaches us.
-    pub(crate) fn tick(&mut self, bounds: &Bounds, speaks: impl Fn(u8) -> bool) {
+    pub fn tick(&mut self, bounds: &Bounds, speaks: impl Fn(u8) -> bool) {
         self.lease.left = (self.lease.left - 1).max(0);
         sooner(&mut self.expires);
         sooner(&mut self.retry);
