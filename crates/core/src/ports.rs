@@ -445,7 +445,7 @@ pub trait CredentialStore: Send + Sync + 'static {
     async fn note_recovered(&self, provider: &str) -> Result<(), StoreError>;
 
     /// Takes back what was declared since then because this provider refused an exchange, as far as nobody was mailed:
-    /// back to `connected`, marked [`Trouble::Held`], with no exchange before `retry_at`.
+    /// back to `connected`, marked [`Trouble::Held`], with no exchange before `retry_at`. That an answer was lost is kept.
     async fn withdraw(
         &self,
         provider: &str,

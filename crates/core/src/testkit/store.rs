@@ -509,9 +509,11 @@ impl CredentialStore for Replica {
             let State { connectors, effects, .. } = &mut *state;
             for row in connectors.values_mut() {
                 let refused = matches!(row.health_reason, Some(Reason::RefreshRefused | Reason::ResponseLost));
+                let lost = row.health_reason == Some(Reason::ResponseLost);
                 if refused && row.health_since >= since && turn(row, Event::Withdrawn, at, effects) {
                     row.credential.degraded = Some(Degraded { class: Trouble::Held, since: at });
                     row.credential.backoff.retry_at = Some(retry_at);
+                    row.credential.answer_lost |= lost;
                     withdrawn.push(row.connector.clone());
                 }
             }

@@ -3,8 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use holdfast_core::{
+    Health,
+    credential::Reason,
     health::Event,
-    ports::{Acquired, Begun, Changed, CredentialStore as _, LeaseStore as _, Stored},
+    ports::{Acquired, Begun, Changed, CredentialStore as _, Failure, LeaseStore as _, Stored},
     refresh::OutcomeKind,
 };
 use holdfast_store::{Options, Store};
@@ -21,6 +23,7 @@ on_both! {
     a_lost_owners_row_is_closed_once_and_its_answer_is_marked_lost,
     the_row_of_an_owner_that_is_back_is_not_closed_for_it,
     a_row_that_is_opened_after_its_closing_stays_closed,
+    a_verdict_that_is_taken_back_leaves_what_it_knew_of_a_lost_answer,
     an_exchange_of_an_older_version_does_not_begin,
     a_hundred_tasks_lose_nothing,
     one_connection_is_enough_for_everything,
@@ -148,6 +151,21 @@ async fn a_row_that_is_opened_after_its_closing_stays_closed(db: Arc<TestDatabas
 
     assert_eq!(store.open_exchange_count().await.unwrap(), 0);
     assert_eq!(store.begin(&exchange(&snapshot, &lease, "next")).await.unwrap(), Begun::Yes);
+}
+
+/// Found by the model: after a replay the verdict alone knew that an answer was lost, and the next one said "revoked".
+async fn a_verdict_that_is_taken_back_leaves_what_it_knew_of_a_lost_answer(db: Arc<TestDatabase>) {
+    let store = db.store().await;
+    let (_, id) = connect(&store, "acme").await;
+    let before = load(&store, &id).await;
+    let failure = Failure { reason: Reason::ResponseLost, ..refusal(before.credential.version) };
+    store.fail(&before.credential.id, &failure, None).await.unwrap();
+
+    let withdrawn = store.withdraw("zendesk", moment(0), moment(400), moment(200)).await.unwrap();
+
+    assert_eq!(withdrawn, [id.clone()]);
+    let after = load(&store, &id).await;
+    assert_eq!((after.health, after.credential.answer_lost), (Health::Connected, true));
 }
 
 async fn an_exchange_of_an_older_version_does_not_begin(db: Arc<TestDatabase>) {
