@@ -60,6 +60,8 @@ pub struct Bounds {
     pub rejections: u8,
     /// Revocations of the grant at the provider.
     pub revocations: u8,
+    /// Verdicts that are held, or taken back, because the provider refuses many.
+    pub incidents: u8,
     /// Ticks for which a used refresh token may come again; 0: none.
     pub grace: i8,
     /// What it brings then.
@@ -94,6 +96,7 @@ impl Bounds {
             extras: 0,
             rejections: 0,
             revocations: 0,
+            incidents: 0,
             grace: 0,
             replay: Replay::OneMore,
             family: true,
@@ -144,6 +147,7 @@ impl fmt::Display for Bounds {
             (self.extras, "changes of extras"),
             (self.rejections, "rejected tokens"),
             (self.revocations, "revocations"),
+            (self.incidents, "verdicts held or taken back"),
         ];
         for (budget, what) in budgets.iter().filter(|(budget, _)| *budget > 0) {
             write!(f, ", {what} {budget}")?;

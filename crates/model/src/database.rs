@@ -61,6 +61,8 @@ pub struct Database {
     pub failures: bool,
     /// Whether an answer of this version may be lost.
     pub answer_lost: bool,
+    /// Of a failed connector: whether the reason is that an answer was lost.
+    pub response_lost: bool,
     /// The extras, a bit for each change.
     pub extras: u8,
     /// The last consent that was stored.
@@ -205,6 +207,7 @@ impl Database {
             retry: LONG_AGO,
             failures: false,
             answer_lost: false,
+            response_lost: false,
             extras: 0,
             sequence: 0,
             ever: 1 << 1,
@@ -276,6 +279,7 @@ impl Database {
                 let reason = if response_lost { Reason::ResponseLost } else { Reason::RefreshRefused };
                 let current = self.version == version || mutant == Some(Mutant::FailureWithoutVersion);
                 let failed = current && self.token != 0 && self.change(Event::Refused);
+                self.response_lost |= failed && response_lost;
                 self.close(row, version, None);
                 (Reply::Done, if failed { Wrote::Failed(token, reason) } else { Wrote::Nothing })
             }
@@ -335,6 +339,15 @@ impl Database {
         held
     }
 
+    /// `incidents.rs`: `withdraw_verdict`.
+    pub fn withdraw(&mut self, mutant: Option<Mutant>) {
+        let lost = self.response_lost && mutant != Some(Mutant::WithdrawalForgetsAnswer);
+        if self.change(Event::Withdrawn) {
+            self.retry = 1;
+            self.answer_lost |= lost;
+        }
+    }
+
     /// `WriteSecret`: one version more, marks are cleared.
     fn put(&mut self, token: Token, expires: i8) {
         self.version += 1;
@@ -364,6 +377,7 @@ impl Database {
     /// [`Health::next`]. Whether health changed.
     fn change(&mut self, event: Event) -> bool {
         let (to, _) = self.health.next(event);
+        self.response_lost &= to == Health::AuthFailed;
         std::mem::replace(&mut self.health, to) != to
     }
 

@@ -24,8 +24,6 @@ use crate::{
 /// What an exploration found.
 #[derive(Debug)]
 pub struct Explored {
-    /// Its bounds.
-    pub bounds: Bounds,
     /// Different states.
     pub states: usize,
     /// Steps between states, into known ones too.
@@ -78,10 +76,11 @@ impl fmt::Display for Trace {
 }
 
 /// Explores the protocol within its bounds, whole or with a fault.
-pub fn explore(bounds: Bounds, mutant: Option<Mutant>) -> Explored {
+pub fn explore(bounds: &Bounds, mutant: Option<Mutant>) -> Explored {
     mutants::arm(mutant.and_then(Mutant::in_core));
+    let protocol = Protocol { bounds: *bounds, mutant, met: Arc::default() };
     // On a thread of its own: what is remembered of decisions belongs to this one exploration.
-    let explored = thread::spawn(move || run(bounds, mutant)).join().expect("the exploration does not panic");
+    let explored = thread::spawn(move || run(protocol)).join().expect("the exploration does not panic");
     mutants::arm(None);
     explored
 }
@@ -116,16 +115,14 @@ fn shortest(protocol: &Protocol, property: Property) -> Option<Trace> {
     None
 }
 
-fn run(bounds: Bounds, mutant: Option<Mutant>) -> Explored {
+fn run(protocol: Protocol) -> Explored {
     let threads = thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    let met = Arc::new(Met::default());
-    let protocol = Protocol { bounds, mutant, met: Arc::clone(&met) };
+    let (met, mutant) = (Arc::clone(&protocol.met), protocol.mutant);
     let checker = protocol.checker().finish_when(HasDiscoveries::All).threads(threads).spawn_bfs().join();
     let found = checker.discoveries();
     let broken: Vec<_> = Property::ALL.into_iter().filter(|property| found.contains_key(property.name())).collect();
     let trace = broken.first().filter(|_| mutant.is_none()).and_then(|first| shortest(checker.model(), *first));
     Explored {
-        bounds,
         states: checker.unique_state_count(),
         steps: checker.state_count(),
         depth: checker.max_depth(),

@@ -262,6 +262,16 @@ impl World {
         self.replace(r, next);
     }
 
+    /// The verdict is held: the row closes without one.
+    pub(crate) fn hold_verdict(&mut self, r: usize) {
+        let Some(Flight { at: At::Fail { lease, row, version, response_lost, .. }, .. }) = self.replicas[r].flight
+        else {
+            return;
+        };
+        let marks = Some(crate::database::Marks { retry: 1, answer_lost: response_lost });
+        self.replace(r, At::Close { lease, row, version, marks });
+    }
+
     /// What could not be stored is put into the lifeboat, on disk.
     pub(crate) fn fsync(&mut self, r: usize) {
         if let Some(Flight { at: At::Store { rotation, .. }, .. }) = self.replicas[r].flight {

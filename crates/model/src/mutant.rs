@@ -41,11 +41,13 @@ pub enum Mutant {
     ReliefOnOldLook,
     /// A refusal is judged by what was read before the row was opened.
     JudgesByOldRead,
+    /// A verdict that is taken back takes with it what it knew of a lost answer.
+    WithdrawalForgetsAnswer,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::NoReread,
         Self::UnconditionalWrite,
         Self::UnconditionalRelease,
@@ -64,6 +66,7 @@ impl Mutant {
         Self::LateOpening,
         Self::ReliefOnOldLook,
         Self::JudgesByOldRead,
+        Self::WithdrawalForgetsAnswer,
     ];
 
     /// In words.
@@ -87,6 +90,7 @@ impl Mutant {
             Self::LateOpening => "a late opening not kept out",
             Self::ReliefOnOldLook => "relief on an old look at the owner",
             Self::JudgesByOldRead => "a refusal judged by an old read",
+            Self::WithdrawalForgetsAnswer => "a withdrawal forgets the lost answer",
         }
     }
 

@@ -30,6 +30,10 @@ pub enum Action {
     Arrive(usize, Option<Answer>),
     /// No answer comes; whether the request arrives later.
     GiveUp(usize, bool),
+    /// A verdict is held, because the provider refuses many.
+    HoldVerdict(usize),
+    /// A verdict is taken back, for the same reason.
+    Withdraw,
     /// A set that could not be stored is put into the lifeboat.
     Fsync(usize),
     /// The lifeboat is drained.
@@ -142,6 +146,9 @@ impl Protocol {
                 }
             }
         }
+        if matches!(flight.at, At::Fail { .. }) && left.incidents > 0 {
+            actions.push(Action::HoldVerdict(r));
+        }
         if let At::Store { tried: true, .. } = flight.at
             && replica.lifeboat.is_none()
         {
@@ -229,6 +236,9 @@ impl Protocol {
         if left.disconnects > 0 && world.db.health != Health::Disconnected {
             actions.extend([Action::Disconnect(true), Action::Disconnect(false)]);
         }
+        if left.incidents > 0 && world.db.health == Health::AuthFailed {
+            actions.push(Action::Withdraw);
+        }
         if left.extras > 0 {
             actions.push(Action::ChangeExtras);
         }
@@ -307,6 +317,14 @@ impl Model for Protocol {
                 next.left.lost -= u8::from(answered);
                 next.left.late -= u8::from(late);
                 next.give_up(r, late, bounds);
+            }
+            Action::HoldVerdict(r) => {
+                next.left.incidents -= 1;
+                next.hold_verdict(r);
+            }
+            Action::Withdraw => {
+                next.left.incidents -= 1;
+                next.db.withdraw(mutant);
             }
             Action::Fsync(r) => next.fsync(r),
             Action::Drain(r, fate) => next.drain(r, fate, bounds, mutant),

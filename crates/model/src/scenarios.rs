@@ -28,6 +28,8 @@ pub fn all() -> Vec<Bounds> {
         Bounds { stalls: 1, grants: 2, token_sets: 4, ..Bounds::new("two reconnects") },
         Bounds { stalls: 1, crashes: 1, tests: 1, revocations: 1, ..Bounds::new("revoked and tested") },
         Bounds { stalls: 1, crashes: 1, moods: 1, ..Bounds::new("other refusals") },
+        Bounds { stalls: 1, revocations: 1, incidents: 2, ..Bounds::new("held and taken back") },
+        Bounds { crashes: 1, lost: 1, incidents: 1, ..grace("held and taken back, with a grace", 2, Replay::OneMore) },
         Bounds { cuts: 1, rejections: 1, ..Bounds::new("a rejected token") },
         Bounds { cuts: 1, life: Some(2), skew: [-1, 1, 0], ..Bounds::new("clocks that lie, and a cut line") },
         Bounds { crashes: 1, life: Some(2), skew: [-1, 1, 0], ..Bounds::new("clocks that lie") },
@@ -55,6 +57,7 @@ pub fn of(mutant: Mutant) -> Bounds {
         Mutant::ReliefForgetsAnswer | Mutant::JudgesByOldRead => Bounds { crashes: 1, ..bounds },
         Mutant::DropsWhatIsLate | Mutant::ReliefOnOldLook => Bounds { cuts: 1, ..bounds },
         Mutant::LeaseBeforeLifeboat | Mutant::LifeboatThrownAway => Bounds { cuts: 1, crashes: 1, ..bounds },
+        Mutant::WithdrawalForgetsAnswer => Bounds { lost: 1, incidents: 1, grace: 2, ..bounds },
         Mutant::LeavesUnknownRow | Mutant::LateOpening => Bounds { blind: 1, ..bounds },
         Mutant::LeaseShorterThanExchange => short_lease(),
     }

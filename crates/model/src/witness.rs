@@ -37,11 +37,13 @@ pub enum Witness {
     NextSecret,
     ReconnectInFlight,
     TwoSuccessors,
+    VerdictHeld,
+    VerdictWithdrawn,
 }
 
 impl Witness {
     /// All of them.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 22] = [
         Self::Waited,
         Self::Renewed,
         Self::Relieved,
@@ -62,6 +64,8 @@ impl Witness {
         Self::NextSecret,
         Self::ReconnectInFlight,
         Self::TwoSuccessors,
+        Self::VerdictHeld,
+        Self::VerdictWithdrawn,
     ];
 
     /// In words.
@@ -87,6 +91,8 @@ impl Witness {
             Self::NextSecret => "the app's next secret is tried",
             Self::ReconnectInFlight => "a reconnect is stored during an exchange",
             Self::TwoSuccessors => "two sets are alive in place of one",
+            Self::VerdictHeld => "a verdict is held",
+            Self::VerdictWithdrawn => "a verdict is taken back",
         }
     }
 }
@@ -117,6 +123,8 @@ impl Met {
         let stored = after.db.ever != before.db.ever && after.consent == before.consent;
         self.note(Witness::Rotated, stored);
         self.note(Witness::LateStatement, action == Action::ExecuteLate);
+        self.note(Witness::VerdictHeld, matches!(action, Action::HoldVerdict(_)));
+        self.note(Witness::VerdictWithdrawn, action == Action::Withdraw);
         self.note(Witness::LateRequest, action == Action::ArriveLate);
         self.note(Witness::LateSuccessHealed, before.db.health == Health::AuthFailed && healed(before, action));
         let in_flight =

@@ -38,6 +38,7 @@ pub struct Left {
     pub extras: u8,
     pub rejections: u8,
     pub revocations: u8,
+    pub incidents: u8,
 }
 
 /// Everything.
@@ -93,6 +94,7 @@ impl World {
                 extras: bounds.extras,
                 rejections: bounds.rejections,
                 revocations: bounds.revocations,
+                incidents: bounds.incidents,
             },
             extras: 0,
             broken: Broken::default(),

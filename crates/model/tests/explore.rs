@@ -19,7 +19,7 @@ fn main() -> ExitCode {
     let met = Met::default();
     let mut sum = 0;
     for bounds in scenarios::all().into_iter().filter(|bounds| chosen(bounds.name)) {
-        let explored = explore(bounds, None);
+        let explored = explore(&bounds, None);
         sum += explored.states;
         met.join(&explored.met);
         println!("{:<44}{}\n    {bounds}", bounds.name, size(&explored));
@@ -38,7 +38,7 @@ fn main() -> ExitCode {
     let mut found = Vec::new();
     println!("\n{:<42}{:>9}  {}", "fault", "states", Property::ALL.map(|p| format!("{:<9}", p.name())).concat());
     for mutant in Mutant::ALL.into_iter().filter(|mutant| chosen(mutant.name())) {
-        let explored = explore(scenarios::of(mutant), Some(mutant));
+        let explored = explore(&scenarios::of(mutant), Some(mutant));
         let breaks = |property| if explored.broken.contains(&property) { "breaks" } else { "." };
         let row = Property::ALL.map(|property| format!("{:<9}", breaks(property))).concat();
         println!("{:<42}{:>9}  {row}", mutant.name(), explored.states);
@@ -48,7 +48,7 @@ fn main() -> ExitCode {
         }
         // What the fault is looked for in has to be sound without it.
         let bounds = Bounds { name: mutant.name(), ..scenarios::of(mutant) };
-        if !explore(bounds, None).broken.is_empty() {
+        if !explore(&bounds, None).broken.is_empty() {
             faults.push(format!("broken without a fault: {bounds}"));
         }
     }

@@ -35,7 +35,7 @@ const HOLDERS: [&str; 2] = ["one", "two"];
 async fn any_order_of_statements_ends_as_the_model_says(db: Arc<TestDatabase>) {
     let met = walk_all(&db, None).await;
 
-    for what in ["acquire", "renew", "release", "begin", "store", "close lost", "fail", "heal", "grant"] {
+    for what in ["acquire", "renew", "release", "begin", "store", "close lost", "fail", "heal", "withdraw", "grant"] {
         for changed in [true, false] {
             assert!(met.contains(&(what, changed)), "never met: {what}, {changed}");
         }
@@ -52,6 +52,7 @@ async fn each_fault_of_a_transaction_shows_on_some_walk() {
         Mutant::NoReread,
         Mutant::ReliefOnOldLook,
         Mutant::ReliefForgetsAnswer,
+        Mutant::WithdrawalForgetsAnswer,
     ];
     for fault in faults {
         let db = Arc::new(TestDatabase::sqlite());
@@ -133,7 +134,6 @@ impl<'a> Walk<'a> {
             assert_eq!(is.health, model.health, "{place}");
             assert_eq!(credential.answer_lost, model.answer_lost, "{place}");
             assert_eq!(credential.backoff.failures > 0, model.failures, "{place}");
-            assert_eq!(credential.backoff.retry_at.is_some(), model.failures, "{place}");
             let token = credential.secret.bearer().map(|token| token.expose_secret().to_owned());
             assert_eq!(token, mark(model.token).map(|mark| format!("access-{mark}")), "{place}");
             let open = format!(
@@ -316,6 +316,15 @@ impl<'a> Walk<'a> {
     }
 
     async fn person(&mut self) -> Option<(&'static str, bool)> {
+        if self.pick(3) == 0 {
+            let (since, retry_at, at) = (moment(0), moment(470), moment(440));
+            let back = self.store.withdraw("zendesk", since, retry_at, at).await.unwrap();
+            let before = self.model.health;
+            self.model.withdraw(self.fault);
+            let changed = before != self.model.health;
+            assert_eq!(back.contains(&self.first.connector), changed);
+            return Some(("withdraw", changed));
+        }
         if self.pick(4) == 0 {
             let (org, id) = (&self.first.org, &self.first.connector);
             self.store.disconnect(org, id, moment(450)).await.unwrap();
