@@ -27,7 +27,7 @@ pub(crate) fn run() -> anyhow::Result<bool> {
     let tools = workspace.target.join("tools");
     let deny = find_in_path("cargo-deny").or_else(|| kept(&tools, "cargo-deny"));
     let hadolint = find_in_path("hadolint").or_else(|| kept(&tools, "hadolint"));
-    println!("Runs: fmt, clippy, deny, dockerfile, compose.");
+    println!("Runs: fmt, clippy, features, deny, dockerfile, compose.");
     for (found, what) in [
         (&deny, format!("cargo-deny {CARGO_DENY} with cargo install")),
         (&hadolint, format!("hadolint {HADOLINT} with pip")),
@@ -44,6 +44,7 @@ pub(crate) fn run() -> anyhow::Result<bool> {
         clippy.args(["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"]);
         passes(&mut clippy, "clippy has findings")
     });
+    report.step("features", shipped_features);
     report.step("deny", || {
         let deny = deny.map_or_else(|| install_deny(&tools), Ok)?;
         let mut check = Command::new(deny);
@@ -57,6 +58,21 @@ pub(crate) fn run() -> anyhow::Result<bool> {
     });
     report.step("compose", || compose(&workspace.root.join("docker-compose.yml")));
     Ok(report.close())
+}
+
+/// What is for tests alone is in no shipped program: neither ports in memory nor faults that are put in on purpose.
+fn shipped_features() -> anyhow::Result<Ended> {
+    let tree =
+        ["tree", "--package", "holdfast-app", "--edges", "normal,build", "--prefix", "none", "--format", "{p} {f}"];
+    let tree = run::output(cargo().args(tree))?;
+    let core: Vec<_> = tree.lines().filter(|line| line.starts_with("holdfast-core ")).collect();
+    if core.is_empty() {
+        bail!("cargo tree does not name holdfast-core");
+    }
+    Ok(match core.iter().find(|line| line.contains("mutants") || line.contains("testkit")) {
+        None => Ended::Well,
+        Some(line) => Ended::Badly(format!("the shipped program has features that are for tests: {line}")),
+    })
 }
 
 fn passes(command: &mut Command, otherwise: &str) -> anyhow::Result<Ended> {

@@ -36,7 +36,8 @@ pub(crate) fn suite_of(package: &str, target: &Target) -> Option<Suite> {
         (TESTS, Kind::Test, "browser") => suite("browser", "the pages in Chromium", &[Need::Browser]),
         (TESTS, Kind::Test, own) => suite(own, "the whole service", SERVERS),
         (_, Kind::Lib | Kind::Bin, _) => suite("unit", "each crate by itself, no socket, no file", NOTHING),
-        ("holdfast-core", Kind::Test, _) => suite("model", "the refresh engine against its cases", NOTHING),
+        ("holdfast-core", Kind::Test, _) => suite("engine", "the refresh engine against its cases", NOTHING),
+        ("holdfast-model", Kind::Test, _) => suite("model", "the refresh protocol, explored exhaustively", NOTHING),
         ("holdfast-app", Kind::Test, _) => suite("app", "the app's own surfaces", DATABASE),
         (_, Kind::Test, _) => suite("conformance", "adapters and sandboxes over HTTP", NOTHING),
     }
@@ -53,7 +54,9 @@ pub(crate) fn all(workspace: &Workspace) -> Vec<Suite> {
         suites.push(Suite { name: DOC.to_owned(), about: "examples in the documentation", needs: NOTHING });
     }
     let rank = |name: &str| {
-        ["unit", DOC, "model", "conformance", "app", "store", "integration"].iter().position(|known| *known == name)
+        ["unit", DOC, "engine", "model", "conformance", "app", "store", "integration"]
+            .iter()
+            .position(|known| *known == name)
     };
     suites.sort_by(|a, b| {
         let key = |suite: &Suite| (rank(&suite.name).unwrap_or(usize::MAX), suite.name.clone());
@@ -72,7 +75,8 @@ mod tests {
     fn every_kind_of_target_has_its_suite() {
         let table = [
             ("holdfast-core", Kind::Lib, "holdfast_core", Some("unit")),
-            ("holdfast-core", Kind::Test, "engine", Some("model")),
+            ("holdfast-core", Kind::Test, "engine", Some("engine")),
+            ("holdfast-model", Kind::Test, "explore", Some("model")),
             ("holdfast-store", Kind::Lib, "holdfast_store", Some("store")),
             ("holdfast-store", Kind::Test, "it", Some("store")),
             ("holdfast-zendesk", Kind::Test, "conformance", Some("conformance")),

@@ -16,6 +16,8 @@ pub mod exchange;
 pub mod health;
 pub mod id;
 pub mod mask;
+#[cfg(feature = "mutants")]
+pub mod mutants;
 pub mod playbook;
 pub mod ports;
 pub mod provider;

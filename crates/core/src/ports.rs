@@ -402,10 +402,12 @@ pub trait CredentialStore: Send + Sync + 'static {
     /// or by the row's having been closed as orphaned.
     async fn store_rotation(&self, exchange: &Exchange, rotation: &Rotation) -> Result<Stored, StoreError>;
 
-    /// Closes the row without a new set.
+    /// Closes the row without a new set. One that is not there is written as closed: a [`begin`](Self::begin) that was
+    /// given up and is still on its way opens nothing after that.
     async fn close(&self, exchange: &Exchange, close: &Close) -> Result<(), StoreError>;
 
-    /// Closes a lost owner's row as [`OutcomeKind::OwnerLost`] and marks the credential `answer_lost`, if it is still open.
+    /// Closes a lost owner's row as [`OutcomeKind::OwnerLost`] and marks the credential `answer_lost`, if it is still open
+    /// and its holder has not given a sign of life meanwhile.
     async fn close_orphan(&self, open: &ExchangeId, at: DateTime<Utc>) -> Result<Changed, StoreError>;
 
     /// `auth_failed` for every connector on this credential that is `connected`, if the credential is still at that version,
@@ -454,7 +456,7 @@ pub trait CredentialStore: Send + Sync + 'static {
     async fn note_recovered(&self, provider: &str) -> Result<(), StoreError>;
 
     /// Takes back what was declared since then because this provider refused an exchange, as far as nobody was mailed:
-    /// back to `connected`, marked [`Trouble::Held`], with no exchange before `retry_at`.
+    /// back to `connected`, marked [`Trouble::Held`], with no exchange before `retry_at`. That an answer was lost is kept.
     async fn withdraw(
         &self,
         provider: &str,

@@ -129,8 +129,13 @@ impl Store {
                     WHERE id = (SELECT credential_id FROM exchanges WHERE id = $1 AND closed_at IS NULL) \
                     AND version = (SELECT version FROM exchanges WHERE id = $1) RETURNING id";
         let marked: Option<sql::Id> = sql::one(&tx, doing, mark, values![id]).await?;
-        let close = "UPDATE exchanges SET closed_at = $2, outcome = $3 WHERE id = $1 AND closed_at IS NULL";
-        let values = values![id, micros(at), OutcomeKind::OwnerLost.as_str()];
+        // Its owner may have come back since it was looked at: it will settle the row itself, and may hold the new set.
+        let now = sql::now_ms(self.backend());
+        let close = format!(
+            "UPDATE exchanges SET closed_at = $2, outcome = $3 WHERE id = $1 AND closed_at IS NULL AND NOT EXISTS \
+             (SELECT 1 FROM replicas r WHERE r.id = exchanges.holder AND r.seen_at_ms > {now} - $4)"
+        );
+        let values = values![id, micros(at), OutcomeKind::OwnerLost.as_str(), self.alive_ms()];
         if sql::run(&tx, doing, close, values).await? == 0 {
             tx.rollback().await.map_err(sql::failed(doing))?;
             return Ok(Changed::No);
@@ -144,7 +149,7 @@ impl Store {
 }
 
 /// Marks the credential, if it is still at the exchange's version, and closes the row. A row that was closed for its
-/// owner is closed again: the owner knows better.
+/// owner is closed again: the owner knows better. One that is not there is written as closed.
 pub(crate) async fn close_with_marks(
     tx: &impl ConnectionTrait,
     exchange: &Exchange,
@@ -178,7 +183,31 @@ pub(crate) async fn close_with_marks(
         i64::from(close.sends),
         whole_ms(close.duration),
     ];
-    sql::run(tx, doing, row, values).await.map(|_| ())
+    if sql::run(tx, doing, row, values).await? > 0 {
+        return Ok(());
+    }
+    // No such row, so far. The statement that opens it may have been given up and be on its way still: written now, as
+    // closed, it takes that one's place. An open row of a living replica that nobody works on would stay for ever.
+    let instead = "INSERT INTO exchanges (id, org_id, connector_id, credential_id, version, holder, fencing_token, \
+                   lease_expires_at_ms, \"trigger\", started_at, closed_at, outcome, sends, duration_ms) \
+                   SELECT $1, c.org_id, c.id, c.credential_id, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13 \
+                   FROM connectors c WHERE c.id = $2 AND c.credential_id = $3 ON CONFLICT DO NOTHING";
+    let values = values![
+        exchange.id.as_str(),
+        exchange.connector.as_str(),
+        exchange.credential.as_str(),
+        exchange.version.0,
+        exchange.lease.holder.as_str(),
+        exchange.lease.fencing_token,
+        exchange.lease.expires_at_ms,
+        exchange.trigger.as_str(),
+        micros(exchange.started_at),
+        micros(close.at),
+        close.outcome.as_str(),
+        i64::from(close.sends),
+        whole_ms(close.duration),
+    ];
+    sql::run(tx, doing, instead, values).await.map(|_| ())
 }
 
 pub(crate) fn whole_ms(duration: Duration) -> i64 {

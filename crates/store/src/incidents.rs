@@ -30,6 +30,7 @@ struct Untold {
     connector_id: String,
     credential_id: String,
     epoch: i64,
+    reason: String,
 }
 
 impl Store {
@@ -85,7 +86,8 @@ impl Store {
         retry_at: DateTime<Utc>,
         at: DateTime<Utc>,
     ) -> Result<Vec<ConnectorId>, StoreError> {
-        let look = "SELECT c.id AS connector_id, c.credential_id, c.epoch FROM connectors c \
+        let look = "SELECT c.id AS connector_id, c.credential_id, c.epoch, c.health_reason AS reason \
+                    FROM connectors c \
                     WHERE c.provider = $1 AND c.health = 'auth_failed' AND c.health_since >= $2 \
                     AND c.health_reason IN ($3, $4) AND c.credential_id IS NOT NULL \
                     AND NOT EXISTS (SELECT 1 FROM mail_items i JOIN mails m ON m.id = i.mail_id \
@@ -130,9 +132,12 @@ impl Store {
             }
         }
         if changed == Changed::Yes {
-            let mark = "UPDATE credentials SET degraded_class = $2, degraded_since = $3, retry_at = $4 WHERE id = $1";
+            // What the verdict knew of a lost answer may stand nowhere else.
+            let mark = "UPDATE credentials SET degraded_class = $2, degraded_since = $3, retry_at = $4, \
+                        answer_lost = (answer_lost OR $5) WHERE id = $1";
+            let lost = verdict.reason == Reason::ResponseLost.as_str();
             let held = Trouble::Held.as_str();
-            sql::run(&tx, doing, mark, values![credential.as_str(), held, micros(at), micros(retry_at)]).await?;
+            sql::run(&tx, doing, mark, values![credential.as_str(), held, micros(at), micros(retry_at), lost]).await?;
         }
         tx.commit().await.map_err(failed(doing))?;
         if changed == Changed::Yes {

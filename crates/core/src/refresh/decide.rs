@@ -5,6 +5,8 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 
 use super::{AuthError, Need, OutcomeKind, Settings, timing};
+#[cfg(feature = "mutants")]
+use crate::mutants::{self, Mutant};
 use crate::{
     credential::{Credential, Fingerprint, Reason, Secret, Snapshot, Trouble},
     exchange::{Outcome, Refusal},
@@ -123,6 +125,10 @@ pub enum Orphan {
 /// A living holder keeps others from exchanging until it closes its row; a dead one's does for a configured time
 /// after its lease has ended, since a lost sign of life is no proof of death.
 pub fn orphan(open: &OpenExchange, settings: &Settings) -> Orphan {
+    #[cfg(feature = "mutants")]
+    if mutants::armed(Mutant::RelievesAnybody) {
+        return Orphan::Relieve;
+    }
     if open.holder_alive {
         return Orphan::Wait;
     }
@@ -134,6 +140,10 @@ pub fn orphan(open: &OpenExchange, settings: &Settings) -> Orphan {
 
 /// Whether a lease that lasts for `left` is enough to send a request that may take `timeout`.
 pub fn may_send(left: Duration, timeout: Duration, settings: &Settings) -> bool {
+    #[cfg(feature = "mutants")]
+    if mutants::armed(Mutant::SendsWithoutLease) {
+        return true;
+    }
     left >= timeout + settings.lease_slack
 }
 
@@ -190,7 +200,13 @@ pub enum Next {
 
 /// The outcome table of the design.
 pub fn after(outcome: &Outcome, so_far: &SoFar, case: &Case, now: DateTime<Utc>, settings: &Settings) -> Next {
+    #[cfg(feature = "mutants")]
+    if mutants::armed(Mutant::TimeoutIsRefusal) && matches!(outcome, Outcome::Ambiguous(_)) {
+        return Next::Fail(Reason::RefreshRefused);
+    }
     let close = |kind, trouble, refusal: &Refusal, answer_lost| {
+        #[cfg(feature = "mutants")]
+        let answer_lost = answer_lost && !mutants::armed(Mutant::ForgetsLostAnswer);
         let failures = case.failures.saturating_add(1);
         let pause = timing::pause(trouble, refusal.retry_after, case.left, failures, case.unit, settings);
         let retry_at = now + timing::delta(pause);

@@ -319,6 +319,9 @@ impl CredentialStore for Replica {
         if row.credential.version != exchange.version || !usable {
             return Ok(Begun::Moved);
         }
+        if state.rows.iter().any(|row| row.exchange.id == exchange.id) {
+            return Ok(Begun::Moved);
+        }
         state.rows.push(Row { exchange: exchange.clone(), closed: None });
         Ok(Begun::Yes)
     }
@@ -370,8 +373,11 @@ impl CredentialStore for Replica {
 
     async fn close_orphan(&self, open: &ExchangeId, _at: DateTime<Utc>) -> Result<Changed, StoreError> {
         let connector = {
-            let mut state = self.shared.state();
-            let Some(row) = state.rows.iter_mut().find(|row| row.exchange.id == *open && row.closed.is_none()) else {
+            let state = &mut *self.shared.state();
+            let lost = |row: &&mut Row| {
+                row.exchange.id == *open && row.closed.is_none() && state.dead.contains(&row.exchange.lease.holder)
+            };
+            let Some(row) = state.rows.iter_mut().find(lost) else {
                 return Ok(Changed::No);
             };
             row.closed = Some((OutcomeKind::OwnerLost, 0));
@@ -503,9 +509,11 @@ impl CredentialStore for Replica {
             let State { connectors, effects, .. } = &mut *state;
             for row in connectors.values_mut() {
                 let refused = matches!(row.health_reason, Some(Reason::RefreshRefused | Reason::ResponseLost));
+                let lost = row.health_reason == Some(Reason::ResponseLost);
                 if refused && row.health_since >= since && turn(row, Event::Withdrawn, at, effects) {
                     row.credential.degraded = Some(Degraded { class: Trouble::Held, since: at });
                     row.credential.backoff.retry_at = Some(retry_at);
+                    row.credential.answer_lost |= lost;
                     withdrawn.push(row.connector.clone());
                 }
             }
@@ -546,6 +554,8 @@ fn turn(row: &mut Snapshot, event: Event, at: DateTime<Utc>, outbox: &mut Vec<(C
 fn settle(state: &mut State, exchange: &Exchange, outcome: OutcomeKind, sends: u32) {
     if let Some(row) = state.rows.iter_mut().find(|row| row.exchange.id == exchange.id) {
         row.closed = Some((outcome, sends));
+    } else {
+        state.rows.push(Row { exchange: exchange.clone(), closed: Some((outcome, sends)) });
     }
 }
 
@@ -557,7 +567,7 @@ fn close_row(state: &mut State, exchange: &Exchange, close: &Close) {
         let since = credential.degraded.filter(|mark| mark.class == marks.trouble).map_or(close.at, |mark| mark.since);
         credential.degraded = Some(Degraded { class: marks.trouble, since });
         credential.backoff = Backoff { retry_at: Some(marks.retry_at), failures: marks.failures };
-        credential.answer_lost = marks.answer_lost;
+        credential.answer_lost |= marks.answer_lost;
     }
 }
 

@@ -1,9 +1,9 @@
 //! RF: lock, re-read, compare, fence, waiters.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use holdfast_core::{
-    AuthError, Health, Need, Secret, Version,
+    AuthError, Engine, Health, Need, Secret, Version,
     credential::{Fingerprint, Reason, Trouble},
     health::Effect,
     ports::{Acquired, Clock, LeaseStore, Trigger},
@@ -360,6 +360,41 @@ async fn a_lost_owner_is_relieved_after_its_time_and_the_refusal_says_that_the_a
     lost.abort();
 }
 
+/// Found by the model: a slow replica settles the lost owner's row between another one's read and its own row.
+#[tokio::test(start_paused = true)]
+async fn a_refusal_says_that_an_answer_was_lost_even_if_that_was_noted_after_the_first_read() {
+    let rig = Rig::new();
+    let (a, faults) = rig.replica("a");
+    let (slow, faults_of_slow) = rig.replica("slow");
+    let (b, faults_of_b) = rig.replica("b");
+    let connector = rig.expired_connector("con");
+    let asked = |engine: &Arc<Engine>| {
+        let (engine, connector) = (Arc::clone(engine), connector.clone());
+        tokio::spawn(async move { ask(&engine, &connector).await })
+    };
+    let (arrived, _never) = faults.hold(Op::StoreRotation);
+    let lost = asked(&a);
+    arrived.notified().await;
+    rig.store.bury("a");
+    rig.pass(rig.settings.lease + rig.settings.orphan_wait).await;
+    let (slow_is_about_to, let_slow_go) = faults_of_slow.hold(Op::Begin);
+    let slows = asked(&slow);
+    slow_is_about_to.notified().await;
+    rig.pass(rig.settings.lease).await;
+    let (b_is_about_to, let_b_go) = faults_of_b.hold(Op::Begin);
+    let bs = asked(&b);
+    b_is_about_to.notified().await;
+
+    let_slow_go.notify_one();
+    wait_for(|| rig.store.row(&connector).credential.answer_lost).await;
+    let_b_go.notify_one();
+
+    let error = bs.await.unwrap().unwrap_err();
+    assert!(matches!(error, AuthError::AuthFailed { reason: Reason::ResponseLost, .. }), "{error:?}");
+    lost.abort();
+    slows.abort();
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_owner_that_died_before_its_exchange_costs_a_lease_and_nothing_else() {
     let mut rig = Rig::new();
@@ -506,4 +541,10 @@ async fn an_unknown_connector_is_not_found_and_not_remembered() {
     assert_eq!(error, AuthError::NotFound);
     let connector = rig.store.connect("nobody", &("AT1".to_owned(), "RT1".to_owned()), HOUR);
     assert_eq!(ask_token(&engine, &connector).await, "AT1");
+}
+
+async fn wait_for(condition: impl Fn() -> bool) {
+    while !condition() {
+        tokio::task::yield_now().await;
+    }
 }

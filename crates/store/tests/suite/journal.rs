@@ -3,8 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use holdfast_core::{
+    Health,
+    credential::Reason,
     health::Event,
-    ports::{Acquired, Begun, Changed, CredentialStore as _, LeaseStore as _, Stored},
+    ports::{Acquired, Begun, Changed, CredentialStore as _, Failure, LeaseStore as _, Stored},
     refresh::OutcomeKind,
 };
 use holdfast_store::{Options, Store};
@@ -19,6 +21,9 @@ on_both! {
     one_exchange_of_a_credential_is_open_at_a_time,
     an_open_row_tells_whether_its_holder_lives_and_its_lease_is_over,
     a_lost_owners_row_is_closed_once_and_its_answer_is_marked_lost,
+    the_row_of_an_owner_that_is_back_is_not_closed_for_it,
+    a_row_that_is_opened_after_its_closing_stays_closed,
+    a_verdict_that_is_taken_back_leaves_what_it_knew_of_a_lost_answer,
     an_exchange_of_an_older_version_does_not_begin,
     a_hundred_tasks_lose_nothing,
     one_connection_is_enough_for_everything,
@@ -100,6 +105,67 @@ async fn a_lost_owners_row_is_closed_once_and_its_answer_is_marked_lost(db: Arc<
     assert!(!load(&store, &id).await.credential.answer_lost);
     let line = &store.timeline(&snapshot.org, &id, None, 10).await.unwrap().data[0];
     assert_eq!(line.outcome.as_deref(), Some("rotated"), "the owner was not lost after all");
+}
+
+/// Found by the model: relieved on an old look, a living replica's token set was taken for lost.
+async fn the_row_of_an_owner_that_is_back_is_not_closed_for_it(db: Arc<TestDatabase>) {
+    let store = db.store().await;
+    let (_, id) = connect(&store, "acme").await;
+    let snapshot = load(&store, &id).await;
+    let lease = lease(&store, &snapshot, "owner").await;
+    let owners = exchange(&snapshot, &lease, "a");
+    store.begin(&owners).await.unwrap();
+    let mut options = db.options("owner");
+    options.heartbeat = Options::HEARTBEAT;
+    let owner = Store::connect(options).await.unwrap();
+    let stop = CancellationToken::new();
+    let running = tokio::spawn({
+        let (owner, stop) = (owner.clone(), stop.clone());
+        async move { owner.run(stop).await }
+    });
+    let second = exchange(&snapshot, &lease, "b");
+    eventually("the owner counts as alive again", || async {
+        matches!(store.begin(&second).await.unwrap(), Begun::Other(open) if open.holder_alive).then_some(())
+    })
+    .await;
+
+    assert_eq!(store.close_orphan(&owners.id, moment(200)).await.unwrap(), Changed::No);
+
+    assert!(!load(&store, &id).await.credential.answer_lost);
+    assert_eq!(store.open_exchange_count().await.unwrap(), 1);
+    stop.cancel();
+    running.await.unwrap();
+}
+
+/// Found by the model: a statement that was given up opened its row after its owner had closed it, and as long as that
+/// replica lived nobody could exchange any more.
+async fn a_row_that_is_opened_after_its_closing_stays_closed(db: Arc<TestDatabase>) {
+    let store = db.store().await;
+    let (_, id) = connect(&store, "acme").await;
+    let snapshot = load(&store, &id).await;
+    let lease = lease(&store, &snapshot, "one").await;
+    let late = exchange(&snapshot, &lease, "late");
+    store.close(&late, &close(OutcomeKind::NotSent)).await.unwrap();
+
+    store.begin(&late).await.unwrap();
+
+    assert_eq!(store.open_exchange_count().await.unwrap(), 0);
+    assert_eq!(store.begin(&exchange(&snapshot, &lease, "next")).await.unwrap(), Begun::Yes);
+}
+
+/// Found by the model: after a replay the verdict alone knew that an answer was lost, and the next one said "revoked".
+async fn a_verdict_that_is_taken_back_leaves_what_it_knew_of_a_lost_answer(db: Arc<TestDatabase>) {
+    let store = db.store().await;
+    let (_, id) = connect(&store, "acme").await;
+    let before = load(&store, &id).await;
+    let failure = Failure { reason: Reason::ResponseLost, ..refusal(before.credential.version) };
+    store.fail(&before.credential.id, &failure, None).await.unwrap();
+
+    let withdrawn = store.withdraw("zendesk", moment(0), moment(400), moment(200)).await.unwrap();
+
+    assert_eq!(withdrawn, std::slice::from_ref(&id));
+    let after = load(&store, &id).await;
+    assert_eq!((after.health, after.credential.answer_lost), (Health::Connected, true));
 }
 
 async fn an_exchange_of_an_older_version_does_not_begin(db: Arc<TestDatabase>) {

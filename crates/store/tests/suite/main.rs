@@ -11,6 +11,7 @@ mod journal;
 mod leases;
 mod lines;
 mod people;
+mod protocol;
 mod reading;
 mod runs;
 mod sealing;

@@ -98,7 +98,11 @@ impl Flight {
                     self.engine.ports.clock.sleep(self.engine.settings.confirm_pause).await;
                     // From a fresh read: a race that somebody else won shows now.
                     match self.reread().await {
-                        Ok(again) if still_there(&again, &exchange) => snapshot = again,
+                        Ok(again) if still_there(&again, &exchange) => {
+                            // A lost owner's row may have been settled between our first read and our own row.
+                            so_far.answer_lost |= again.credential.answer_lost;
+                            snapshot = again;
+                        }
                         moved => {
                             let kind = if moved.is_ok() { OutcomeKind::Superseded } else { OutcomeKind::Internal };
                             let close = self.closing(kind, None, sends, started, self.lost(&snapshot, so_far));
