@@ -120,7 +120,7 @@ impl LeaseStore for RedisLeases {
         let value = value(&lease);
         match self.redis.run(doing, &EXCHANGE, &key, &[attempt.clone(), value.clone(), ms(ttl).to_string()]).await {
             Ok(1) => Ok(Acquired::Yes(lease)),
-            // It has ended meanwhile, or Redis has forgotten it: whoever has it now has the higher number.
+            // It has ended meanwhile, or Redis has forgotten it. Somebody else may have it: nobody gets our number.
             Ok(_) => Ok(Acquired::Held { remaining: Duration::ZERO }),
             Err(failed) => {
                 self.give_back(key, vec![attempt, value], ttl);
