@@ -8,12 +8,13 @@ mod coordination;
 mod lives;
 mod mass;
 mod outcomes;
+mod statements;
 
 use std::{sync::Arc, time::Duration};
 
 use holdfast_core::{
     AuthError, ConnectorId, Engine, Need, Providers, Snapshot,
-    ports::{Clock, Http, Trigger},
+    ports::{Clock, CredentialStore, Http, LeaseStore, Trigger},
     refresh::{Ports, Settings},
     testkit::{Endpoint, FakeProvider, MemoryStore, NoMeter, OneApp, PausedClock, Replica, SeededRandom},
 };
@@ -62,18 +63,29 @@ impl Rig {
 
     fn replica_on(&self, name: &str, http: Arc<dyn Http>) -> (Arc<Engine>, Arc<Replica>) {
         let replica = self.store.replica();
+        (self.engine(name, http, replica.clone(), replica.clone(), replica.clone()), replica)
+    }
+
+    fn engine(
+        &self,
+        name: &str,
+        http: Arc<dyn Http>,
+        store: Arc<dyn CredentialStore>,
+        leases: Arc<dyn LeaseStore>,
+        signals: Arc<Replica>,
+    ) -> Arc<Engine> {
         let ports = Ports {
             clock: self.clock.clone(),
             random: Arc::new(SeededRandom::new(name.bytes().map(u64::from).sum())),
             http,
-            store: replica.clone(),
-            leases: replica.clone(),
-            signals: replica.clone(),
+            store,
+            leases,
+            signals,
             apps: self.app.clone(),
             meter: Arc::new(NoMeter),
         };
         let providers = Providers::new(vec![self.provider.clone()]);
-        (Engine::new(ports, self.settings, providers, name.to_owned()), replica)
+        Engine::new(ports, self.settings, providers, name.to_owned())
     }
 
     async fn pass(&self, time: Duration) {

@@ -1,0 +1,250 @@
+//! One trouble at each statement of a refresh, one after the other: what the model explores, seen on the real engine.
+
+use std::{
+    future,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use holdfast_core::{
+    ConnectorId, CredentialId, ExchangeId, Health, Snapshot, Version,
+    credential::{Reason, Trouble},
+    health::Event,
+    ports::{
+        Acquired, Begun, Changed, Clock as _, Close, CredentialStore, Exchange, Failure, Incident, Lease, LeaseStore,
+        Rotation, StoreError, Stored,
+    },
+    testkit::{MemoryStore, PausedClock, Replica, Script},
+};
+
+use crate::{Rig, ask, token};
+
+/// What one statement meets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Meets {
+    /// It is not executed.
+    Failure,
+    /// It is executed, and nobody hears of it.
+    Silence,
+    /// The process ends over it.
+    Crash,
+    /// The process stands still before it, for longer than its lease and the wait for its row.
+    Stall,
+}
+
+/// One replica's store, with trouble at one statement.
+struct Troubled {
+    replica: Arc<Replica>,
+    shared: Arc<MemoryStore>,
+    clock: Arc<PausedClock>,
+    meets: Meets,
+    /// Counted from 1.
+    at: usize,
+    so_far: AtomicUsize,
+}
+
+impl Troubled {
+    fn has_met(&self) -> bool {
+        self.so_far.load(Ordering::SeqCst) >= self.at
+    }
+
+    async fn run<T>(&self, statement: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+        if self.so_far.fetch_add(1, Ordering::SeqCst) + 1 != self.at {
+            return statement.await;
+        }
+        match self.meets {
+            Meets::Failure => {}
+            Meets::Silence => drop(statement.await?),
+            Meets::Crash => {
+                self.shared.bury("a");
+                return future::pending().await;
+            }
+            Meets::Stall => {
+                self.shared.bury("a");
+                self.clock.sleep(Duration::from_mins(3)).await;
+                return statement.await;
+            }
+        }
+        Err(StoreError::new("it met its trouble"))
+    }
+}
+
+const OUTCOMES: [(Meets, bool); 8] = [
+    (Meets::Failure, false),
+    (Meets::Failure, true),
+    (Meets::Silence, false),
+    (Meets::Silence, true),
+    (Meets::Crash, false),
+    (Meets::Crash, true),
+    (Meets::Stall, false),
+    (Meets::Stall, true),
+];
+
+#[tokio::test(start_paused = true)]
+async fn no_trouble_at_any_statement_loses_a_grant_that_a_living_replica_holds() {
+    for (meets, lost) in OUTCOMES {
+        for at in 1.. {
+            let place = format!("{meets:?} at statement {at}, answer lost: {lost}");
+            let rig = Rig::new();
+            rig.endpoint.set_life(Duration::from_hours(48).as_secs());
+            let connector = rig.expired_connector("con");
+            if lost {
+                rig.endpoint.script([Script::Lost]);
+            }
+            let troubled = Arc::new(Troubled {
+                replica: rig.store.replica(),
+                shared: rig.store.clone(),
+                clock: rig.clock.clone(),
+                meets,
+                at,
+                so_far: AtomicUsize::new(0),
+            });
+            let a = rig.engine("a", rig.endpoint.clone(), troubled.clone(), troubled.clone(), troubled.replica.clone());
+            let b = rig.replica("b").0;
+
+            for _ in 0..6 {
+                let engines = if meets == Meets::Crash && troubled.has_met() { vec![&b] } else { vec![&a, &b] };
+                for engine in engines {
+                    let asked = rig.clock.uptime();
+                    ask(engine, &connector).await.ok();
+                    let waited = rig.clock.uptime() - asked;
+                    assert!(waited <= rig.settings.wait_bound, "{place}: a caller waited for {waited:?}");
+                }
+                // Longer than any back-off, and than a verdict is held that nobody could look at.
+                rig.pass(Duration::from_mins(20)).await;
+            }
+
+            let end = rig.store.row(&connector);
+            let sent = rig.spent();
+            let gone = matches!(meets, Meets::Crash | Meets::Stall);
+            match end.health {
+                Health::Connected => {
+                    assert!(!lost, "{place}: the set was lost on the way");
+                    assert_eq!(token(&end), "AT2", "{place}");
+                    assert_eq!(sent, ["RT1"], "{place}: each token is sent once");
+                    assert!(!rig.store.journal().contains(&None), "{place}: a row is left open");
+                    assert!(ask(&b, &connector).await.is_ok(), "{place}");
+                }
+                Health::AuthFailed => {
+                    assert!(lost || gone, "{place}: nothing was lost");
+                    assert_eq!(end.health_reason, Some(Reason::ResponseLost), "{place}");
+                }
+                other => panic!("{place}: {other:?}"),
+            }
+            if !troubled.has_met() {
+                break;
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl LeaseStore for Troubled {
+    async fn acquire(&self, credential: &CredentialId, holder: &str, ttl: Duration) -> Result<Acquired, StoreError> {
+        self.run(self.replica.acquire(credential, holder, ttl)).await
+    }
+
+    async fn renew(&self, lease: &Lease, ttl: Duration) -> Result<Option<Lease>, StoreError> {
+        self.run(self.replica.renew(lease, ttl)).await
+    }
+
+    async fn release(&self, lease: &Lease) -> Result<(), StoreError> {
+        self.run(self.replica.release(lease)).await
+    }
+}
+
+#[async_trait]
+impl CredentialStore for Troubled {
+    async fn load(&self, connector: &ConnectorId) -> Result<Option<Snapshot>, StoreError> {
+        self.run(self.replica.load(connector)).await
+    }
+
+    async fn begin(&self, exchange: &Exchange) -> Result<Begun, StoreError> {
+        self.run(self.replica.begin(exchange)).await
+    }
+
+    async fn extend(&self, exchange: &ExchangeId, lease: &Lease) -> Result<(), StoreError> {
+        self.run(self.replica.extend(exchange, lease)).await
+    }
+
+    async fn store_rotation(&self, exchange: &Exchange, rotation: &Rotation) -> Result<Stored, StoreError> {
+        self.run(self.replica.store_rotation(exchange, rotation)).await
+    }
+
+    async fn close(&self, exchange: &Exchange, close: &Close) -> Result<(), StoreError> {
+        self.run(self.replica.close(exchange, close)).await
+    }
+
+    async fn close_orphan(&self, open: &ExchangeId, at: DateTime<Utc>) -> Result<Changed, StoreError> {
+        self.run(self.replica.close_orphan(open, at)).await
+    }
+
+    async fn fail(
+        &self,
+        credential: &CredentialId,
+        failure: &Failure,
+        exchange: Option<(&Exchange, &Close)>,
+    ) -> Result<Changed, StoreError> {
+        self.run(self.replica.fail(credential, failure, exchange)).await
+    }
+
+    async fn heal(
+        &self,
+        connector: &ConnectorId,
+        version: Version,
+        event: Event,
+        at: DateTime<Utc>,
+    ) -> Result<Changed, StoreError> {
+        self.run(self.replica.heal(connector, version, event, at)).await
+    }
+
+    async fn postpone(
+        &self,
+        connector: &ConnectorId,
+        trouble: Trouble,
+        now: DateTime<Utc>,
+        until: DateTime<Utc>,
+    ) -> Result<(), StoreError> {
+        self.run(self.replica.postpone(connector, trouble, now, until)).await
+    }
+
+    async fn incident(&self, provider: &str) -> Result<Option<Incident>, StoreError> {
+        self.run(self.replica.incident(provider)).await
+    }
+
+    async fn begin_incident(
+        &self,
+        provider: &str,
+        at: DateTime<Utc>,
+        over_before: DateTime<Utc>,
+    ) -> Result<Changed, StoreError> {
+        self.run(self.replica.begin_incident(provider, at, over_before)).await
+    }
+
+    async fn end_incident(&self, provider: &str, at: DateTime<Utc>) -> Result<Changed, StoreError> {
+        self.run(self.replica.end_incident(provider, at)).await
+    }
+
+    async fn note_recovered(&self, provider: &str) -> Result<(), StoreError> {
+        self.run(self.replica.note_recovered(provider)).await
+    }
+
+    async fn withdraw(
+        &self,
+        provider: &str,
+        since: DateTime<Utc>,
+        retry_at: DateTime<Utc>,
+        at: DateTime<Utc>,
+    ) -> Result<Vec<ConnectorId>, StoreError> {
+        self.run(self.replica.withdraw(provider, since, retry_at, at)).await
+    }
+
+    async fn due(&self, now: DateTime<Utc>, limit: u64) -> Result<Vec<ConnectorId>, StoreError> {
+        self.run(self.replica.due(now, limit)).await
+    }
+}
