@@ -15,8 +15,13 @@ use crate::BOUND;
 
 const ADMINS: [&str; 2] = ["ada@acme.example", "ben@acme.example"];
 /// Nobody waits for company.
-const AT_ONCE: [(&str, &str); 3] =
-    [("mail.gather_secs", "0"), ("mail.digest_window_secs", "0"), ("mail.loop_interval_secs", "0.02")];
+const AT_ONCE: [(&str, &str); 4] = [
+    ("mail.gather_secs", "0"),
+    ("mail.digest_window_secs", "0"),
+    ("mail.loop_interval_secs", "0.02"),
+    // A hundred are refused here, and none of that is an incident.
+    ("refresh.mass_number", "1000"),
+];
 /// A claim of a killed owner ends after three times the time-out.
 const SHORT: [(&str, &str); 1] = [("mail.send_timeout_secs", "3")];
 
