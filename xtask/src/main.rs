@@ -1,4 +1,4 @@
-//! The chores of the workspace: `cargo xtask test`, `lint` and `bench`.
+//! The chores of the workspace: `cargo xtask test`, `torture`, `lint` and `bench`.
 
 mod apt;
 mod bench;
@@ -12,13 +12,14 @@ mod test;
 mod tools;
 mod workspace;
 
-use std::process::ExitCode;
+use std::{process::ExitCode, time::Duration};
 
 use anyhow::bail;
 
 const USAGE: &str = "usage: cargo xtask COMMAND
 
   test [--suite NAME]... [--list] [-- ARGS]   builds everything, then runs the suites; ARGS go to each test binary
+  torture [--minutes N] [--seed S]            four replicas and everything that goes wrong, for so long (5)
   lint                                        formatting, clippy, dependencies, Dockerfile, compose file
   bench [-- ARGS]                             builds for release and runs the benchmark
 
@@ -29,6 +30,7 @@ HOLDFAST_TEST_CHROMIUM, HOLDFAST_TEST_CHROMEDRIVER: paths of the two, for browse
 
 enum Command {
     Test { wanted: Vec<String>, list: bool, passed_on: Vec<String> },
+    Torture { minutes: u32, seed: u64 },
     Lint,
     Bench { passed_on: Vec<String> },
     Help,
@@ -43,7 +45,8 @@ fn main() -> ExitCode {
         }
     };
     let done = run::heed_signals().and_then(|()| match command {
-        Command::Test { wanted, list, passed_on } => test::run(&wanted, list, &passed_on),
+        Command::Test { wanted, list, passed_on } => test::run(&wanted, list, &passed_on, &[], Duration::ZERO),
+        Command::Torture { minutes, seed } => torture(minutes, seed),
         Command::Lint => lint::run(),
         Command::Bench { passed_on } => bench::run(&passed_on),
         Command::Help => {
@@ -59,6 +62,12 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn torture(minutes: u32, seed: u64) -> anyhow::Result<bool> {
+    let settings = [("HOLDFAST_TORTURE_MINUTES", minutes.to_string()), ("HOLDFAST_TORTURE_SEED", seed.to_string())];
+    let more = Duration::from_mins(u64::from(minutes));
+    test::run(&["torture".to_owned()], false, &["--nocapture".to_owned()], &settings, more)
 }
 
 fn parse(args: impl Iterator<Item = String>) -> anyhow::Result<Command> {
@@ -83,6 +92,19 @@ fn parse(args: impl Iterator<Item = String>) -> anyhow::Result<Command> {
                 }
             }
             return Ok(Command::Test { wanted, list, passed_on });
+        }
+        Some("torture") if passed_on.is_empty() => {
+            let (mut minutes, mut seed) = (5, 1);
+            while let Some(arg) = own.next() {
+                let value = own.next().and_then(|value| value.parse::<u64>().ok());
+                match (arg.as_str(), value) {
+                    ("--minutes", Some(value)) => minutes = u32::try_from(value)?,
+                    ("--seed", Some(value)) => seed = value,
+                    ("--minutes" | "--seed", None) => bail!("{arg} wants a number"),
+                    _ => bail!("torture does not know {arg}"),
+                }
+            }
+            return Ok(Command::Torture { minutes, seed });
         }
         Some("lint") if passed_on.is_empty() => Command::Lint,
         Some("bench") => Command::Bench { passed_on },
@@ -117,8 +139,25 @@ mod tests {
     }
 
     #[test]
+    fn torture_has_a_length_and_a_seed() {
+        let Ok(Command::Torture { minutes, seed }) = parsed("torture --seed 7 --minutes 60") else { panic!() };
+
+        assert_eq!((minutes, seed), (60, 7));
+    }
+
+    #[test]
     fn what_is_not_understood_is_refused() {
-        for line in ["", "tests", "test --suite", "test unit", "lint now", "lint -- x", "bench x"] {
+        for line in [
+            "",
+            "tests",
+            "test --suite",
+            "test unit",
+            "torture 5",
+            "torture --minutes x",
+            "lint now",
+            "lint -- x",
+            "bench x",
+        ] {
             assert!(parsed(line).is_err(), "{line:?}");
         }
     }

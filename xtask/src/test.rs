@@ -42,7 +42,14 @@ struct Binary<'a> {
     path: PathBuf,
 }
 
-pub(crate) fn run(wanted: &[String], list: bool, passed_on: &[String]) -> anyhow::Result<bool> {
+/// `settings` are variables of the test binaries' environment; each of them may take `more` time than usual.
+pub(crate) fn run(
+    wanted: &[String],
+    list: bool,
+    passed_on: &[String],
+    settings: &[(&str, String)],
+    more: Duration,
+) -> anyhow::Result<bool> {
     let workspace = Workspace::read()?;
     let suites = chosen(suites::all(&workspace), wanted)?;
     if list {
@@ -91,7 +98,7 @@ pub(crate) fn run(wanted: &[String], list: bool, passed_on: &[String]) -> anyhow
             break;
         }
         let binaries = binaries.get(&suite.name).map_or(&[][..], Vec::as_slice);
-        report.step(&suite.name, || execute(suite, binaries, &servers, passed_on));
+        report.step(&suite.name, || execute(suite, binaries, &servers, passed_on, settings, BINARY_BOUND + more));
     }
     drop(servers);
     let fine = report.close();
@@ -134,7 +141,14 @@ fn build<'a>(workspace: &'a Workspace, binaries: &mut BTreeMap<String, Vec<Binar
     Ok(if status.success() { Ended::Well } else { Ended::Badly("the workspace does not build".to_owned()) })
 }
 
-fn execute(suite: &Suite, binaries: &[Binary<'_>], servers: &Servers, passed_on: &[String]) -> anyhow::Result<Ended> {
+fn execute(
+    suite: &Suite,
+    binaries: &[Binary<'_>],
+    servers: &Servers,
+    passed_on: &[String],
+    settings: &[(&str, String)],
+    bound: Duration,
+) -> anyhow::Result<Ended> {
     let mut failed = Vec::new();
     if suite.name == suites::DOC {
         let mut command = cargo();
@@ -152,6 +166,7 @@ fn execute(suite: &Suite, binaries: &[Binary<'_>], servers: &Servers, passed_on:
         let mut command = Command::new(&binary.path);
         command.args(passed_on).current_dir(&binary.package.folder);
         command.env("CARGO_MANIFEST_DIR", &binary.package.folder);
+        command.envs(settings.iter().map(|(name, value)| (name, value)));
         for (variable, url) in [
             (postgres::VARIABLE, servers.postgres.as_ref().map(Postgres::url)),
             (redis::VARIABLE, servers.redis.as_ref().map(Redis::url)),
@@ -161,7 +176,7 @@ fn execute(suite: &Suite, binaries: &[Binary<'_>], servers: &Servers, passed_on:
                 None => command.env_remove(variable),
             };
         }
-        match run::run(&mut command, BINARY_BOUND) {
+        match run::run(&mut command, bound) {
             Ok(status) if status.success() => {}
             Ok(status) => failed.push(format!("{name} ({status})")),
             Err(error) => failed.push(format!("{error:#}")),
