@@ -15,6 +15,7 @@ mod m20261129_130200_create_agents;
 mod m20261129_130300_create_mails;
 mod m20261129_130700_serve_pages;
 mod m20261130_100000_create_incidents;
+mod m20261130_110000_claim_due_refreshes;
 
 /// All steps, in order.
 pub struct Migrator;
@@ -34,6 +35,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261129_130300_create_mails::Migration),
             Box::new(m20261129_130700_serve_pages::Migration),
             Box::new(m20261130_100000_create_incidents::Migration),
+            Box::new(m20261130_110000_claim_due_refreshes::Migration),
         ]
     }
 }

@@ -80,7 +80,7 @@ impl House {
 
     /// The workers' step, for refreshes and for mail.
     async fn look(&self) -> Round {
-        self.app.app.engine.refresh_due(100).await.unwrap();
+        self.app.app.scheduler().round().await.unwrap();
         self.app.app.mail_due().await.unwrap()
     }
 }

@@ -76,7 +76,12 @@ async fn exchanges_are_counted_by_provider_and_outcome(db: Arc<Database>) {
     assert!(count("rejected").await >= refused + 1.0);
     let (status, text) = app.plain("/metrics").await;
     assert_eq!(status, 200);
-    for line in ["# TYPE holdfast_exchanges_total counter", "holdfast_refreshes_due ", "holdfast_exchanges_open "] {
+    for line in [
+        "# TYPE holdfast_exchanges_total counter",
+        "holdfast_refreshes_due{",
+        "holdfast_refreshes_overdue{",
+        "holdfast_exchanges_open ",
+    ] {
         assert!(text.contains(line), "{line} is not in\n{text}");
     }
 }

@@ -228,6 +228,7 @@ impl TestApp {
         config.refresh.confirm_pause = Duration::from_millis(20);
         // The scheduler is for the tests that want it: the clock is moved by less.
         config.refresh.loop_interval = Duration::from_hours(24 * 365);
+        config.refresh.catch_up = Duration::ZERO;
         // Agents run when a test says so.
         config.agents.at_once = 0;
         config.mail.loop_interval = Duration::from_hours(24 * 365);

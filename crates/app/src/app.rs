@@ -7,7 +7,7 @@ use chrono::{DateTime, Utc};
 use holdfast_core::{
     ConnectorId, Engine, Providers, id,
     ports::{LeaseStore, Signal, Signals, StoreError},
-    refresh::Ports,
+    refresh::{Ports, schedule::Scheduler},
 };
 use holdfast_redis_leases::{Redis, RedisLeases};
 use holdfast_store::{MasterKey, Options, ServingLock, Store};
@@ -175,6 +175,11 @@ impl App {
     /// The adapters.
     pub fn providers(&self) -> &Providers {
         self.engine.providers()
+    }
+
+    /// A scheduler over this replica's engine. One that serves runs one.
+    pub fn scheduler(&self) -> Scheduler {
+        Scheduler::new(Arc::clone(&self.engine), Arc::new(self.store.clone()), self.config.schedule())
     }
 
     /// What people call this provider; its id where this instance has no adapter for it.

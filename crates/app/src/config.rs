@@ -11,6 +11,7 @@ mod values;
 
 use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf};
 
+use holdfast_core::refresh::schedule::{Allowance, ScheduleSettings};
 use secrecy::SecretString;
 use serde::Deserialize;
 use url::{Host, Url};
@@ -90,6 +91,23 @@ impl Config {
         self.public_url_setting.clone().unwrap_or_else(|| {
             Url::parse(&format!("http://{}", self.listen)).expect("a socket address is the authority of a URL")
         })
+    }
+
+    /// The scheduler's part of `[refresh]` and `[providers.PROVIDER]`.
+    pub fn schedule(&self) -> ScheduleSettings {
+        let refresh = &self.refresh;
+        let of = |provider: &ProviderConfig| Allowance {
+            at_once: provider.refresh_at_once.unwrap_or(refresh.at_once),
+            per_second: sections::rate(provider.refresh_per_second.unwrap_or(refresh.per_second)),
+        };
+        ScheduleSettings {
+            interval: refresh.loop_interval,
+            batch: refresh.batch,
+            claim: refresh.claim,
+            catch_up: refresh.catch_up,
+            allowance: of(&ProviderConfig::default()),
+            providers: self.providers.iter().map(|(id, provider)| (id.clone(), of(provider))).collect(),
+        }
     }
 
     /// Whether the instance can only be reached from its own machine.

@@ -17,6 +17,14 @@ const LEASE_WAIT_SECONDS: &str = "holdfast_lease_wait_seconds";
 const FALSE_ALARMS: &str = "holdfast_false_alarms_avoided_total";
 /// Set when the numbers are asked for.
 pub(crate) const HELD: &str = "holdfast_held_verdicts";
+const REFRESHES_CLAIMED: &str = "holdfast_refreshes_claimed_total";
+const REFRESH_LATE_SECONDS: &str = "holdfast_refresh_late_seconds";
+/// Set when the numbers are asked for.
+pub(crate) const REFRESHES_DUE: &str = "holdfast_refreshes_due";
+/// Set when the numbers are asked for.
+pub(crate) const REFRESHES_OVERDUE: &str = "holdfast_refreshes_overdue";
+/// Set when the numbers are asked for.
+pub(crate) const EXCHANGES_OPEN: &str = "holdfast_exchanges_open";
 /// Runs of agents that ended here.
 pub(crate) const AGENT_RUNS: &str = "holdfast_agent_runs_total";
 /// Counted where mail is sent.
@@ -79,6 +87,11 @@ fn describe() {
     describe_counter!(MAILS, Unit::Count, "Mails by kind and by what became of them");
     describe_gauge!(MAILS_OPEN, Unit::Count, "Mails that are made and neither sent nor given up");
     describe_gauge!(MAIL_TROUBLE_SECONDS, Unit::Seconds, "For how long e-mail cannot be delivered; 0: it can");
+    describe_counter!(REFRESHES_CLAIMED, Unit::Count, "Due refreshes that the scheduler took here, by provider");
+    describe_histogram!(REFRESH_LATE_SECONDS, Unit::Seconds, "From due to begun, of scheduled refreshes, by provider");
+    describe_gauge!(REFRESHES_DUE, Unit::Count, "Refreshes whose time has come, in the whole instance, by provider");
+    describe_gauge!(REFRESHES_OVERDUE, Unit::Count, "Those of them that have been due for more than a minute");
+    describe_gauge!(EXCHANGES_OPEN, Unit::Count, "Exchanges that are journalled and not closed, in the whole instance");
     describe_histogram!(LEASE_WAIT_SECONDS, Unit::Seconds, "How long a refresh waited for its lease");
 }
 
@@ -100,6 +113,14 @@ impl Meter for Metrics {
     fn false_alarm(&self, provider: &str) {
         counter!(FALSE_ALARMS, "provider" => provider.to_owned()).increment(1);
     }
+
+    fn claimed(&self, provider: &str, count: usize) {
+        counter!(REFRESHES_CLAIMED, "provider" => provider.to_owned()).increment(count as u64);
+    }
+
+    fn late(&self, provider: &str, by: Duration) {
+        histogram!(REFRESH_LATE_SECONDS, "provider" => provider.to_owned()).record(by);
+    }
 }
 
 #[cfg(test)]
@@ -113,6 +134,8 @@ mod tests {
         metrics.exchange("zendesk", OutcomeKind::Rotated, Duration::from_millis(120));
         metrics.joined();
         metrics.lease_wait(Duration::from_millis(5));
+        metrics.claimed("zendesk", 3);
+        metrics.late("zendesk", Duration::from_millis(40));
         metrics.upkeep();
 
         let text = Metrics::install().render();
@@ -124,6 +147,8 @@ mod tests {
             "holdfast_exchange_seconds_count{provider=\"zendesk\",outcome=\"rotated\"} 1",
             "holdfast_flights_joined_total 1",
             "holdfast_lease_wait_seconds_count 1",
+            "holdfast_refreshes_claimed_total{provider=\"zendesk\"} 3",
+            "holdfast_refresh_late_seconds_bucket{provider=\"zendesk\",le=\"0.05\"} 1",
         ] {
             assert!(text.contains(line), "{line} is not in\n{text}");
         }

@@ -9,6 +9,7 @@ use axum::{
     response::IntoResponse,
     routing::get,
 };
+use chrono::TimeDelta;
 use holdfast_core::ports::Signals;
 use metrics::gauge;
 use serde_json::json;
@@ -16,8 +17,11 @@ use tracing::{error, warn};
 
 use crate::{
     app::App,
-    metrics::{HELD, MAIL_TROUBLE_SECONDS, MAILS_OPEN},
+    metrics::{EXCHANGES_OPEN, HELD, MAIL_TROUBLE_SECONDS, MAILS_OPEN, REFRESHES_DUE, REFRESHES_OVERDUE},
 };
+
+/// A refresh that has been due for longer is overdue: the scheduler does not keep up, or is kept from it.
+const OVERDUE: TimeDelta = TimeDelta::minutes(1);
 
 /// `/healthz`, `/readyz`, `/metrics`.
 pub fn router(app: Arc<App>) -> Router {
@@ -57,11 +61,16 @@ async fn ready(State(app): State<Arc<App>>) -> impl IntoResponse {
 
 #[expect(clippy::cast_precision_loss, reason = "nobody has 2^52 of anything here")]
 async fn numbers(State(app): State<Arc<App>>) -> impl IntoResponse {
-    if let Ok(overdue) = app.store.overdue_count(app.seams.clock.now()).await {
-        gauge!("holdfast_refreshes_due").set(overdue as f64);
+    let ids: Vec<_> = app.providers().iter().map(|provider| provider.about().id).collect();
+    let now = app.seams.clock.now();
+    if let Ok(counts) = app.store.due_counts(&ids, now, now - OVERDUE).await {
+        for count in counts {
+            gauge!(REFRESHES_DUE, "provider" => count.provider.clone()).set(count.due as f64);
+            gauge!(REFRESHES_OVERDUE, "provider" => count.provider).set(count.overdue as f64);
+        }
     }
     if let Ok(open) = app.store.open_exchange_count().await {
-        gauge!("holdfast_exchanges_open").set(open as f64);
+        gauge!(EXCHANGES_OPEN).set(open as f64);
     }
     if let Ok(held) = app.store.held_count().await {
         gauge!(HELD).set(held as f64);

@@ -195,21 +195,9 @@ impl Beside {
     }
 }
 
-/// Refreshes what is due, looking every so often, when something became due out of its turn, and again at once while a
-/// full batch was refreshed.
+/// Refreshes what is due until the service is asked to stop.
 async fn schedule(app: Arc<App>) {
-    let batch = u64::from(app.config.refresh.batch);
-    while !app.draining.is_cancelled() {
-        match app.engine.refresh_due(batch).await {
-            Ok(refreshed) if refreshed as u64 >= batch => continue,
-            Ok(_) => {}
-            Err(error) => warn!(%error, "could not look for what is due"),
-        }
-        tokio::select! {
-            () = pause(&app, app.config.refresh.loop_interval) => {}
-            () = app.due.notified() => {}
-        }
-    }
+    app.scheduler().run(&app.due, &app.draining).await;
 }
 
 /// Keeps metrics small, and tells once a day of client secrets that are about to end.

@@ -464,9 +464,73 @@ pub trait CredentialStore: Send + Sync + 'static {
         retry_at: DateTime<Utc>,
         at: DateTime<Utc>,
     ) -> Result<Vec<ConnectorId>, StoreError>;
+}
 
-    /// Connectors in `connected` whose refresh is due and not backing off, soonest due first.
-    async fn due(&self, now: DateTime<Utc>, limit: u64) -> Result<Vec<ConnectorId>, StoreError>;
+/// Which of the live replicas this one is: limits of all of them together are divided by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// From 0; each live replica has another one.
+    pub rank: u32,
+    /// How many live, at least 1.
+    pub of: u32,
+}
+
+/// A wish for due work.
+#[derive(Clone, Debug)]
+pub struct ClaimDue<'a> {
+    /// Of this provider.
+    pub provider: &'a str,
+    /// By our clock; what is due later is left alone.
+    pub now: DateTime<Utc>,
+    /// Who claims.
+    pub holder: &'a str,
+    /// How long others leave it alone, by the database's clock.
+    pub ttl: Duration,
+    /// At most so many.
+    pub limit: u32,
+}
+
+/// A credential whose refresh is due, and ours to begin until the claim is over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DueRefresh {
+    /// What to refresh.
+    pub credential: CredentialId,
+    /// One of its connectors that works.
+    pub connector: ConnectorId,
+    /// Since when it is due; the end of a back-off where that is later.
+    pub due_at: DateTime<Utc>,
+}
+
+/// Due work, which any number of replicas claim past each other. A claim keeps others from beginning the same work, and
+/// nothing else: what may be sent is for the lease to say. It is for one due moment, so a rotation or a back-off ends it.
+#[async_trait]
+pub trait DueStore: Send + Sync + 'static {
+    /// Those of the providers that something is due of at `now` that nobody has claimed, with the moment since when.
+    async fn first_due(
+        &self,
+        providers: &[&str],
+        now: DateTime<Utc>,
+    ) -> Result<Vec<(String, DateTime<Utc>)>, StoreError>;
+
+    /// Claims what is due, in `connected`, not backing off, and nobody's: of the longest due the one whose access token
+    /// ends first.
+    async fn claim_due(&self, claim: &ClaimDue<'_>) -> Result<Vec<DueRefresh>, StoreError>;
+
+    /// Gives claims back that nothing was begun under.
+    async fn give_back(&self, holder: &str, credentials: &[CredentialId]) -> Result<(), StoreError>;
+
+    /// Puts off what has been due since before `missed` and whose access token is over at `now`: each to a random moment
+    /// within `window`. Nothing is lost by it, and it makes way for tokens that still live. Answers how many those were.
+    async fn put_off_missed(
+        &self,
+        provider: &str,
+        missed: DateTime<Utc>,
+        now: DateTime<Utc>,
+        window: Duration,
+    ) -> Result<u64, StoreError>;
+
+    /// This replica's place; one that has given no sign of life yet counts itself as well.
+    async fn place(&self, holder: &str) -> Result<Place, StoreError>;
 }
 
 /// Something changed in the database.
@@ -521,4 +585,8 @@ pub trait Meter: Send + Sync + 'static {
     fn lease_wait(&self, waited: Duration);
     /// A verdict was held, and the provider took the credential later: nobody had to reconnect.
     fn false_alarm(&self, provider: &str);
+    /// The scheduler claimed so many due refreshes.
+    fn claimed(&self, _provider: &str, _count: usize) {}
+    /// The scheduler began a refresh this long after it was due.
+    fn late(&self, _provider: &str, _by: Duration) {}
 }

@@ -9,8 +9,10 @@ mod call;
 pub mod decide;
 mod engine;
 mod flight;
+mod lane;
 pub mod mass;
 mod probe;
+pub mod schedule;
 pub mod timing;
 
 pub use call::ClientTaken;

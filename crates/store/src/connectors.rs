@@ -195,9 +195,10 @@ async fn insert_credential(
     new: &NewConnector,
 ) -> Result<(), StoreError> {
     let doing = "make a credential";
-    let sql = "INSERT INTO credentials (id, org_id, kind, scopes) VALUES ($1, $2, 'none', $3)";
+    let sql = "INSERT INTO credentials (id, org_id, provider, kind, scopes) VALUES ($1, $2, $3, 'none', $4)";
     let no_scopes = Value::Array(Vec::new());
-    sql::run(tx, doing, sql, values![credential.as_str(), new.org.as_str(), no_scopes]).await?;
+    let values = values![credential.as_str(), new.org.as_str(), new.provider.as_str(), no_scopes];
+    sql::run(tx, doing, sql, values).await?;
     if matches!(new.secret, Secret::Absent) {
         return Ok(());
     }

@@ -192,15 +192,6 @@ impl CredentialStore for Store {
     ) -> Result<Vec<ConnectorId>, StoreError> {
         self.withdraw_verdicts(provider, since, retry_at, at).await
     }
-
-    async fn due(&self, now: DateTime<Utc>, limit: u64) -> Result<Vec<ConnectorId>, StoreError> {
-        let sql = "SELECT c.id FROM credentials k JOIN connectors c ON c.credential_id = k.id \
-                   WHERE k.due_at <= $1 AND (k.retry_at IS NULL OR k.retry_at <= $1) AND c.health = 'connected' \
-                   ORDER BY k.due_at, c.id LIMIT $2";
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let due: Vec<sql::Id> = sql::all(self.db(), "look for what is due", sql, values![micros(now), limit]).await?;
-        Ok(due.into_iter().map(|row| row.id.into()).collect())
-    }
 }
 
 impl Store {
@@ -285,7 +276,7 @@ impl WriteSecret<'_> {
             "UPDATE credentials SET kind = $2, sealed = $3, version = $4, fingerprint = $5, scopes = $6, \
              obtained_at = $7, expires_at = $8, expires_assumed = $9, refresh_expires_at = $10, base_url = $11, \
              rotated_at = $12, due_at = $13, retry_at = NULL, failures = 0, degraded_class = NULL, \
-             degraded_since = NULL, answer_lost = FALSE WHERE id = $1{condition}"
+             degraded_since = NULL, answer_lost = FALSE, parked = FALSE WHERE id = $1{condition}"
         );
         let columns = self.columns;
         let values = values![

@@ -30,14 +30,6 @@ struct Why {
 }
 
 impl Store {
-    /// Connectors in `connected` whose refresh was due before this moment.
-    pub async fn overdue_count(&self, before: DateTime<Utc>) -> Result<u64, StoreError> {
-        let sql = "SELECT COUNT(*) AS number FROM credentials k JOIN connectors c ON c.credential_id = k.id \
-                   WHERE k.due_at < $1 AND c.health = 'connected'";
-        let count: Option<Number> = sql::one(self.db(), "count what is overdue", sql, values![micros(before)]).await?;
-        Ok(count.map_or(0, |count| count.count()))
-    }
-
     /// Exchanges that are journalled open.
     pub async fn open_exchange_count(&self) -> Result<u64, StoreError> {
         let sql = "SELECT COUNT(*) AS number FROM exchanges WHERE closed_at IS NULL";

@@ -55,6 +55,17 @@ pub(crate) async fn patients(
     sql::all(tx, doing, sql, values![value]).await
 }
 
+/// While only a person helps, the scheduler has nothing to do with a credential: it must not be met at every look.
+async fn park(
+    tx: &impl ConnectionTrait,
+    doing: &'static str,
+    credential: &str,
+    parked: bool,
+) -> Result<(), StoreError> {
+    let sql = "UPDATE credentials SET parked = $2 WHERE id = $1";
+    sql::run(tx, doing, sql, values![credential, parked]).await.map(|_| ())
+}
+
 impl Store {
     pub(crate) async fn declare_failed(
         &self,
@@ -84,6 +95,7 @@ impl Store {
                     changed = Changed::Yes;
                 }
             }
+            park(&tx, doing, credential.as_str(), true).await?;
         }
         if let Some((exchange, close)) = exchange {
             close_with_marks(&tx, exchange, close).await?;
@@ -108,13 +120,15 @@ impl Store {
         let doing = "declare a connector healed";
         let tx = self.transaction(doing).await?;
         let mut changed = Changed::No;
-        if lock_of(&tx, doing, connector).await?.is_some_and(|found| Version(found.version) == version) {
+        let current = lock_of(&tx, doing, connector).await?;
+        if let Some(current) = current.filter(|found| Version(found.version) == version) {
             let change =
                 Change { event, reason: None, detail: None, at, kind: "health", actor: None, version, always: false };
             for patient in patients(&tx, doing, "id = $1", connector.as_str()).await? {
                 // Only what a proof may do: a grant or an admin's act comes another way.
                 if row::health(&patient.health, &patient.id)? == Health::AuthFailed {
                     changed = self.change(&tx, &patient, &change).await?;
+                    park(&tx, doing, &current.id, false).await?;
                 }
             }
         }

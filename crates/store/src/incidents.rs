@@ -134,7 +134,7 @@ impl Store {
         if changed == Changed::Yes {
             // What the verdict knew of a lost answer may stand nowhere else.
             let mark = "UPDATE credentials SET degraded_class = $2, degraded_since = $3, retry_at = $4, \
-                        answer_lost = (answer_lost OR $5) WHERE id = $1";
+                        answer_lost = (answer_lost OR $5), parked = FALSE WHERE id = $1";
             let lost = verdict.reason == Reason::ResponseLost.as_str();
             let held = Trouble::Held.as_str();
             sql::run(&tx, doing, mark, values![credential.as_str(), held, micros(at), micros(retry_at), lost]).await?;

@@ -60,6 +60,15 @@ pub(crate) fn by_bytes(backend: DbBackend) -> &'static str {
     }
 }
 
+/// A random moment, another one for each row, within `secs` seconds from `from`; both are placeholders.
+pub(crate) fn random_moment(backend: DbBackend, from: &str, secs: &str) -> String {
+    if backend == DbBackend::Postgres {
+        return format!("{from} + random() * {secs} * interval '1 second'");
+    }
+    let share = "abs(random() % 1000000) / 1000000.0";
+    format!("strftime('%Y-%m-%dT%H:%M:%f', {from}, ({share} * {secs}) || ' seconds') || '+00:00'")
+}
+
 /// The day of a moment in UTC, as `2026-11-29`.
 pub(crate) fn day_of(backend: DbBackend, column: &str) -> String {
     match backend {

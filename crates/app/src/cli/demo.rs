@@ -125,8 +125,11 @@ fn config(folder: &Folder, sandbox: &Sandbox) -> anyhow::Result<Config> {
             client_secret_expires_at: None,
         },
     );
-    let zendesk =
-        ProviderConfig { base_url_override: Some(sandbox.zendesk_override()), access_token_life: Some(TOKEN_LIFE) };
+    let zendesk = ProviderConfig {
+        base_url_override: Some(sandbox.zendesk_override()),
+        access_token_life: Some(TOKEN_LIFE),
+        ..ProviderConfig::default()
+    };
     config.providers.insert("zendesk".to_owned(), zendesk);
     Ok(config)
 }

@@ -170,7 +170,35 @@ fn refresh(config: &Config) -> Result<(), Problem> {
     }
     ensure((1..=10_000).contains(&refresh.batch), &["refresh.batch"], || {
         format!("{} is not usable; allowed is 1 to 10000", refresh.batch)
-    })
+    })?;
+    ensure(
+        refresh.claim >= refresh.exchange_timeout * 2,
+        &["refresh.claim_secs", "refresh.exchange_timeout_secs"],
+        || {
+            format!(
+                "a claim ({}) must be at least twice the time-out of an exchange ({}), so that what waits behind one is not \
+                 claimed again",
+                secs(refresh.claim),
+                secs(refresh.exchange_timeout)
+            )
+        },
+    )?;
+    let provider = |id: &String, key: &str| format!("providers.{id}.{key}");
+    let limits =
+        config.providers.iter().filter_map(|(id, own)| Some((provider(id, "refresh_at_once"), own.refresh_at_once?)));
+    for (key, at_once) in limits.chain([("refresh.at_once".to_owned(), refresh.at_once)]) {
+        ensure((1..=10_000).contains(&at_once), &[&key], || format!("{at_once} is not usable; allowed is 1 to 10000"))?;
+    }
+    let rates = config
+        .providers
+        .iter()
+        .filter_map(|(id, own)| Some((provider(id, "refresh_per_second"), own.refresh_per_second?)));
+    for (key, rate) in rates.chain([("refresh.per_second".to_owned(), refresh.per_second)]) {
+        ensure(rate == 0.0 || (0.01..=100_000.0).contains(&rate), &[&key], || {
+            format!("{rate} is not usable; allowed is 0 for no limit, or 0.01 to 100000")
+        })?;
+    }
+    Ok(())
 }
 
 fn lock(config: &Config) -> Result<(), Problem> {

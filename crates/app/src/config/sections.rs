@@ -104,9 +104,21 @@ pub struct RefreshConfig {
     /// How often the scheduler looks for what is due.
     #[serde(rename = "loop_interval_secs", deserialize_with = "parsed::secs")]
     pub loop_interval: Duration,
-    /// How many credentials the scheduler takes at a time.
+    /// How many credentials the scheduler claims at a time.
     #[serde(deserialize_with = "parsed::whole")]
     pub batch: u32,
+    /// How long a claim of the scheduler keeps other replicas away.
+    #[serde(rename = "claim_secs", deserialize_with = "parsed::secs")]
+    pub claim: Duration,
+    /// Over which time access tokens are renewed that ended while nobody refreshed them.
+    #[serde(rename = "catch_up_secs", deserialize_with = "parsed::secs")]
+    pub catch_up: Duration,
+    /// Scheduled refreshes under way for one OAuth app, on all replicas together.
+    #[serde(deserialize_with = "parsed::whole")]
+    pub at_once: u32,
+    /// Scheduled refreshes that are begun in a second for one OAuth app, on all replicas together; 0: no limit.
+    #[serde(deserialize_with = "parsed::number")]
+    pub per_second: f64,
 }
 
 impl RefreshConfig {
@@ -132,6 +144,11 @@ impl RefreshConfig {
             backoff_cap: self.backoff_cap,
         }
     }
+}
+
+/// 0 stands for no limit.
+pub(super) fn rate(per_second: f64) -> Option<f64> {
+    (per_second > 0.0).then_some(per_second)
 }
 
 /// `[lock]`
@@ -218,6 +235,12 @@ pub struct ProviderConfig {
     /// What to ask the provider for.
     #[serde(default, rename = "access_token_life_secs", deserialize_with = "optional::secs")]
     pub access_token_life: Option<Duration>,
+    /// Instead of `refresh.at_once`.
+    #[serde(default, deserialize_with = "optional::whole")]
+    pub refresh_at_once: Option<u32>,
+    /// Instead of `refresh.per_second`.
+    #[serde(default, deserialize_with = "optional::number")]
+    pub refresh_per_second: Option<f64>,
 }
 
 /// `[network]`

@@ -1,7 +1,7 @@
 use std::{fs, time::Duration};
 
 use figment::error::Kind;
-use holdfast_core::refresh::Settings;
+use holdfast_core::refresh::{Settings, schedule::ScheduleSettings};
 use secrecy::ExposeSecret;
 use serde::de::DeserializeOwned;
 
@@ -29,7 +29,7 @@ fn the_compiled_defaults_are_those_of_the_documents() {
     let config = Config::default();
 
     assert_eq!(config.refresh.settings(), Settings::default());
-    assert_eq!((config.refresh.loop_interval, config.refresh.batch), (Duration::from_secs(5), 64));
+    assert_eq!(config.schedule(), ScheduleSettings::default());
     assert_eq!(config.listen, "127.0.0.1:8080".parse().unwrap());
     assert_eq!(config.public_url().as_str(), "http://127.0.0.1:8080/");
     assert_eq!(config.database.url.expose_secret(), "sqlite://holdfast.sqlite");

@@ -203,6 +203,8 @@ pub(super) mod optional {
     }
 
     optional! {
+        number: f64,
+        whole: u32,
         secs: std::time::Duration,
         url: url::Url,
         url_template: String,

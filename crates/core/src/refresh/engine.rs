@@ -16,7 +16,6 @@ use super::{
     decide::{self, Look},
     flight::Flight,
     mass::Heard,
-    timing,
 };
 use crate::{
     credential::{Snapshot, Trouble, Version},
@@ -43,12 +42,10 @@ pub struct Ports {
 
 /// How long an alert holds.
 const ALERT_AGAIN: Duration = Duration::from_hours(1);
-/// A scheduled refresh that brought nothing and left no back-off of its own rests for this long.
-const IDLE_REST: Duration = Duration::from_mins(1);
 /// When to come back while our own storage is in trouble.
 pub(super) const OURS_RETRY: Duration = Duration::from_secs(2);
 /// How many flights a caller waits for: its own need may differ from the one that a flight was started for.
-const ROUNDS: u32 = 3;
+pub(super) const ROUNDS: u32 = 3;
 
 /// The refresh engine of one replica.
 pub struct Engine {
@@ -127,7 +124,7 @@ impl Engine {
                 Look::Stop(error) => return Err(error),
                 Look::Refresh | Look::Prove(_) => {}
             }
-            match landed(self.join(&snapshot, need, trigger)).await {
+            match landed(self.join(connector, &snapshot.credential.id, need, trigger)).await {
                 // Another connector on the same credential has flown: its snapshot is not ours.
                 Ok(flown) if flown.connector != *connector && round < ROUNDS => self.forget(connector),
                 Ok(snapshot) if self.look(&snapshot, need) == Look::Serve => return Ok(snapshot),
@@ -201,33 +198,6 @@ impl Engine {
     /// Drops what is remembered of a connector; for a writer that wants its next read to see its write.
     pub fn forget(&self, connector: &ConnectorId) {
         self.cache.changed(connector);
-    }
-
-    /// Refreshes what is due, at most `limit` connectors at once. Answers how many were refreshed.
-    ///
-    /// What brought nothing rests for a while, so that a connector whose refresh cannot even begin (no OAuth app, an
-    /// unreadable credential) keeps no other one waiting.
-    pub async fn refresh_due(self: &Arc<Self>, limit: u64) -> Result<usize, StoreError> {
-        let due = self.ports.store.due(self.ports.clock.now(), limit).await?;
-        let refreshes = due.into_iter().map(|connector| async move {
-            // The flight's owner has logged and journalled what went wrong.
-            let served = self.fresh(&connector, &Need::Ahead, Trigger::Schedule).await;
-            let now = self.now();
-            let trouble = match &served {
-                Ok(snapshot) if snapshot.credential.due_at.is_none_or(|due| due > now) => return true,
-                Err(AuthError::AppRejected { .. }) => Trouble::AppBroken,
-                Err(AuthError::Unreadable) => Trouble::Ours,
-                Err(AuthError::Unavailable { class, .. }) => *class,
-                Ok(_) | Err(_) => Trouble::Transient,
-            };
-            let rested = self.ports.store.postpone(&connector, trouble, now, now + timing::delta(IDLE_REST)).await;
-            if let Err(error) = rested {
-                warn!(error = %chain(&error), "could not let connector {connector} rest");
-            }
-            false
-        });
-        let results = futures::future::join_all(refreshes).await;
-        Ok(results.into_iter().filter(|refreshed| *refreshed).count())
     }
 
     /// Work that a drain waits for and that no caller cuts off by going away.
@@ -304,23 +274,23 @@ impl Engine {
     }
 
     /// Joins the flight of this credential, or starts it on a task of its own.
-    fn join(
+    pub(super) fn join(
         self: &Arc<Self>,
-        snapshot: &Snapshot,
+        connector: &ConnectorId,
+        credential: &CredentialId,
         need: &Need,
         trigger: Trigger,
     ) -> watch::Receiver<Option<FlightResult>> {
-        let credential = snapshot.credential.id.clone();
         let mut flights = self.flights.lock().expect("no panic happens while it is held");
-        if let Some(flight) = flights.get(&credential) {
+        if let Some(flight) = flights.get(credential) {
             self.ports.meter.joined();
             return flight.clone();
         }
         let (landing, flight) = watch::channel(None);
         flights.insert(credential.clone(), flight.clone());
         drop(flights);
-        let engine = Arc::clone(self);
-        let run = Flight::new(Arc::clone(self), snapshot, need.clone(), trigger).run();
+        let (engine, credential) = (Arc::clone(self), credential.clone());
+        let run = Flight::new(Arc::clone(self), connector.clone(), credential.clone(), need.clone(), trigger).run();
         self.tasks.spawn(async move {
             let result = run.await;
             engine.flights.lock().expect("no panic happens while it is held").remove(&credential);
@@ -349,7 +319,7 @@ impl Engine {
     }
 }
 
-async fn landed(mut flight: watch::Receiver<Option<FlightResult>>) -> FlightResult {
+pub(super) async fn landed(mut flight: watch::Receiver<Option<FlightResult>>) -> FlightResult {
     match flight.wait_for(Option::is_some).await {
         Ok(result) => result.clone().expect("it was waited for"),
         // Only if the runtime is shut down around us.

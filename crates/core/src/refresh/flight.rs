@@ -15,7 +15,7 @@ use super::{
     timing,
 };
 use crate::{
-    credential::{Snapshot, Trouble},
+    credential::Trouble,
     id::{ConnectorId, CredentialId},
     ports::{Acquired, Exchange, Lease, Marks, OpenExchange, Trigger},
 };
@@ -42,15 +42,14 @@ struct Held {
 }
 
 impl Flight {
-    pub(super) fn new(engine: Arc<Engine>, snapshot: &Snapshot, need: Need, trigger: Trigger) -> Self {
-        Self {
-            engine,
-            connector: snapshot.connector.clone(),
-            credential: snapshot.credential.id.clone(),
-            need,
-            trigger,
-            open: std::sync::Mutex::new(None),
-        }
+    pub(super) fn new(
+        engine: Arc<Engine>,
+        connector: ConnectorId,
+        credential: CredentialId,
+        need: Need,
+        trigger: Trigger,
+    ) -> Self {
+        Self { engine, connector, credential, need, trigger, open: std::sync::Mutex::new(None) }
     }
 
     pub(super) async fn run(self) -> FlightResult {

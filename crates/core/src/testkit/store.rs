@@ -16,8 +16,8 @@ use crate::{
     health::{Effect, Event, Health},
     id::{ConnectorId, CredentialId, ExchangeId, OrgId},
     ports::{
-        Acquired, Begun, Changed, Clock, Close, CredentialStore, Exchange, Failure, Incident, Lease, LeaseStore,
-        OpenExchange, Rotation, Signal, Signals, StoreError, Stored, Trigger,
+        Acquired, Begun, Changed, ClaimDue, Clock, Close, CredentialStore, DueRefresh, DueStore, Exchange, Failure,
+        Incident, Lease, LeaseStore, OpenExchange, Place, Rotation, Signal, Signals, StoreError, Stored, Trigger,
     },
     refresh::{OutcomeKind, Settings, timing},
 };
@@ -33,6 +33,7 @@ pub enum Op {
     StoreRotation,
     Close,
     Fail,
+    ClaimDue,
 }
 
 /// What the next call of an operation meets.
@@ -59,6 +60,10 @@ struct State {
     effects: Vec<(ConnectorId, i64, Effect)>,
     dead: Vec<String>,
     incident: Option<Incident>,
+    /// Replicas that share the limits.
+    alive: Vec<String>,
+    /// Due moment, holder and end by the uptime.
+    claims: HashMap<CredentialId, (DateTime<Utc>, String, Duration)>,
 }
 
 /// What all replicas share: the database.
@@ -173,6 +178,11 @@ impl MemoryStore {
     /// This holder gives no sign of life any more.
     pub fn bury(&self, holder: &str) {
         self.state().dead.push(holder.to_owned());
+    }
+
+    /// These replicas live, and share what they may do.
+    pub fn live(&self, holders: &[&str]) {
+        self.state().alive = holders.iter().map(|holder| (*holder).to_owned()).collect();
     }
 
     fn tokens(&self, pair: &(String, String), life: Duration) -> TokenSet {
@@ -523,19 +533,101 @@ impl CredentialStore for Replica {
         }
         Ok(withdrawn)
     }
+}
 
-    async fn due(&self, now: DateTime<Utc>, limit: u64) -> Result<Vec<ConnectorId>, StoreError> {
+#[async_trait]
+impl DueStore for Replica {
+    async fn first_due(
+        &self,
+        providers: &[&str],
+        now: DateTime<Utc>,
+    ) -> Result<Vec<(String, DateTime<Utc>)>, StoreError> {
+        let uptime = self.shared.clock.uptime();
         let state = self.shared.state();
-        let due = |row: &&Snapshot| {
-            row.health == Health::Connected
-                && row.credential.due_at.is_some_and(|due| due <= now)
-                && row.credential.backoff.retry_at.is_none_or(|at| at <= now)
+        let first = |provider: &&str| {
+            let of_it = state.connectors.values().filter(|row| row.provider == **provider);
+            let first = of_it.filter_map(|row| state.unclaimed_due(row, uptime)).filter(|due| *due <= now).min()?;
+            Some(((*provider).to_owned(), first))
         };
-        let mut rows: Vec<_> = state.connectors.values().filter(due).collect();
-        rows.sort_by_key(|row| row.credential.due_at);
-        let limit = usize::try_from(limit).expect("a limit is small");
-        Ok(rows.into_iter().take(limit).map(|row| row.connector.clone()).collect())
+        Ok(providers.iter().filter_map(first).collect())
     }
+
+    async fn claim_due(&self, claim: &ClaimDue<'_>) -> Result<Vec<DueRefresh>, StoreError> {
+        self.meet(Op::ClaimDue).await?;
+        let uptime = self.shared.clock.uptime();
+        let mut state = self.shared.state();
+        let mut due: Vec<_> = state
+            .connectors
+            .values()
+            .filter(|row| row.provider == claim.provider)
+            .filter_map(|row| Some((state.unclaimed_due(row, uptime).filter(|at| *at <= claim.now)?, row)))
+            .collect();
+        due.sort_by_key(|(at, row)| (row.credential.secret.tokens().map(|tokens| tokens.expires_at), *at));
+        due.truncate(claim.limit as usize);
+        let claimed: Vec<_> = due
+            .into_iter()
+            .map(|(due_at, row)| DueRefresh {
+                credential: row.credential.id.clone(),
+                connector: row.connector.clone(),
+                due_at,
+            })
+            .collect();
+        for due in &claimed {
+            let until = uptime + claim.ttl;
+            state.claims.insert(due.credential.clone(), (due.due_at, claim.holder.to_owned(), until));
+        }
+        Ok(claimed)
+    }
+
+    async fn give_back(&self, holder: &str, credentials: &[CredentialId]) -> Result<(), StoreError> {
+        let mut state = self.shared.state();
+        state.claims.retain(|id, (_, by, _)| by != holder || !credentials.contains(id));
+        Ok(())
+    }
+
+    async fn put_off_missed(
+        &self,
+        provider: &str,
+        missed: DateTime<Utc>,
+        now: DateTime<Utc>,
+        window: Duration,
+    ) -> Result<u64, StoreError> {
+        let mut count = 0;
+        for row in self.shared.state().connectors.values_mut().filter(|row| row.provider == provider) {
+            let over = row.credential.secret.tokens().is_some_and(|tokens| !tokens.alive(now));
+            if over && next_due(row).is_some_and(|due| due < missed) {
+                count += 1;
+                // Every seventh moment of the window in turn: spread, and the same in every run.
+                let share = f64::from(u32::try_from(count * 7 % 100).expect("it is small")) / 100.0;
+                row.credential.due_at = Some(now + window.mul_f64(share));
+            }
+        }
+        Ok(count)
+    }
+
+    async fn place(&self, holder: &str) -> Result<Place, StoreError> {
+        let mut alive = self.shared.state().alive.clone();
+        if !alive.iter().any(|name| name == holder) {
+            alive.push(holder.to_owned());
+        }
+        alive.sort();
+        let rank = alive.iter().position(|name| name == holder).expect("it was added");
+        let number = |number: usize| u32::try_from(number).expect("there are few");
+        Ok(Place { rank: number(rank), of: number(alive.len()) })
+    }
+}
+
+impl State {
+    /// When it is due, if nobody has claimed that.
+    fn unclaimed_due(&self, row: &Snapshot, uptime: Duration) -> Option<DateTime<Utc>> {
+        let due = next_due(row)?;
+        let claimed = self.claims.get(&row.credential.id).is_some_and(|(of, _, until)| *of == due && *until > uptime);
+        (row.health == Health::Connected && !claimed).then_some(due)
+    }
+}
+
+fn next_due(row: &Snapshot) -> Option<DateTime<Utc>> {
+    row.credential.due_at.map(|due| row.credential.backoff.retry_at.map_or(due, |retry| due.max(retry)))
 }
 
 fn turn(row: &mut Snapshot, event: Event, at: DateTime<Utc>, outbox: &mut Vec<(ConnectorId, i64, Effect)>) -> bool {

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use holdfast_core::{
-    AuthError, Engine, Health, Need, Secret, Version,
+    AuthError, Engine, Health, Need, Version,
     credential::{Fingerprint, Reason, Trouble},
     health::Effect,
     ports::{Acquired, Clock, LeaseStore, Trigger},
@@ -495,40 +495,6 @@ async fn a_panic_of_ours_is_nobodys_verdict() {
     assert_eq!(rig.store.row(&connector).health, Health::Connected);
     assert_eq!(rig.store.journal(), [Some((OutcomeKind::Internal, 1))]);
     assert!(!rig.store.leased(&rig.store.row(&connector).credential.id));
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_scheduler_refreshes_what_is_due_once_and_ahead_of_expiry() {
-    let rig = Rig::new();
-    let (one, two) = (rig.replica("a").0, rig.replica("b").0);
-    let connector = rig.store.connect("con", &rig.endpoint.grant(), HOUR);
-    assert_eq!(one.refresh_due(10).await.unwrap(), 0);
-    rig.pass(Duration::from_mins(57)).await;
-
-    let (a, b) = tokio::join!(one.refresh_due(10), two.refresh_due(10));
-
-    assert_eq!((a.unwrap(), b.unwrap()), (1, 1));
-    assert_eq!(rig.spent(), ["RT1"]);
-    assert_eq!(ask_token(&one, &connector).await, "AT2");
-    assert_eq!(one.refresh_due(10).await.unwrap(), 0);
-}
-
-#[tokio::test(start_paused = true)]
-async fn connectors_whose_refresh_cannot_begin_keep_no_other_one_waiting() {
-    let rig = Rig::new();
-    let engine = rig.replica("a").0;
-    for n in 0..10 {
-        let broken = rig.expired_connector(&format!("broken{n}"));
-        rig.store.change(&broken, |row| row.credential.secret = Secret::Unreadable);
-    }
-    rig.pass(Duration::from_secs(1)).await;
-    let fine = rig.expired_connector("fine");
-
-    assert_eq!(engine.refresh_due(10).await.unwrap(), 0);
-    assert_eq!(engine.refresh_due(10).await.unwrap(), 1);
-
-    assert_eq!(rig.store.row(&fine).credential.version, Version(2));
-    assert_eq!(rig.store.row(&"broken3".into()).credential.degraded.unwrap().class, Trouble::Ours);
 }
 
 #[tokio::test(start_paused = true)]

@@ -15,7 +15,7 @@ use holdfast_core::{
 use secrecy::SecretString;
 use serde_json::{Value, json};
 
-use crate::{HOUR, Rig, ask, ask_token, token};
+use crate::{HOUR, Rig, ask, ask_token, refresh_due, token};
 
 /// Tokens of [`calls`] really live for so long, whatever the answers say.
 const TRUE_LIFE: Duration = HOUR;
@@ -31,7 +31,7 @@ async fn calls(rig: &Rig, engine: &Arc<Engine>, connector: &ConnectorId, minutes
         if rig.clock.uptime() - issued >= TRUE_LIFE {
             rig.endpoint.expire_access();
         }
-        engine.refresh_due(10).await.unwrap();
+        refresh_due(rig, engine).await;
         let called: Result<Value, _> = api.get("me").operation("me").fetch().await;
         called.unwrap_or_else(|error| panic!("minute {minute}: {error}"));
         rig.pass(Duration::from_mins(1)).await;
@@ -137,7 +137,7 @@ async fn a_life_of_zero_is_unknown_and_neither_endless_nor_over() {
         rig.endpoint.script([Script::Changed(json!({"expires_in": zero}))]);
         for _ in 0..60 {
             assert_eq!(ask_token(&engine, &connector).await, "AT2", "{zero}");
-            engine.refresh_due(10).await.unwrap();
+            refresh_due(&rig, &engine).await;
             rig.pass(Duration::from_secs(10)).await;
         }
         assert_eq!(rig.endpoint.posts().len(), 1, "{zero}: no refresh on every call");

@@ -8,6 +8,7 @@ mod coordination;
 mod lives;
 mod mass;
 mod outcomes;
+mod schedule;
 mod statements;
 
 use std::{sync::Arc, time::Duration};
@@ -15,7 +16,10 @@ use std::{sync::Arc, time::Duration};
 use holdfast_core::{
     AuthError, ConnectorId, Engine, Need, Providers, Snapshot,
     ports::{Clock, CredentialStore, Http, LeaseStore, Trigger},
-    refresh::{Ports, Settings},
+    refresh::{
+        Ports, Settings,
+        schedule::{ScheduleSettings, Scheduler},
+    },
     testkit::{Endpoint, FakeProvider, MemoryStore, NoMeter, OneApp, PausedClock, Replica, SeededRandom},
 };
 use secrecy::ExposeSecret;
@@ -95,6 +99,17 @@ impl Rig {
     fn spent(&self) -> Vec<String> {
         self.endpoint.posts().into_iter().map(|post| post.presented).collect()
     }
+}
+
+/// The scheduler of this replica.
+fn scheduler((engine, replica): &(Arc<Engine>, Arc<Replica>)) -> Scheduler {
+    Scheduler::new(Arc::clone(engine), replica.clone(), ScheduleSettings::default())
+}
+
+/// One round of the scheduler of this replica, with nothing put off. Answers how many were refreshed.
+async fn refresh_due(rig: &Rig, engine: &Arc<Engine>) -> usize {
+    let settings = ScheduleSettings { catch_up: Duration::ZERO, ..ScheduleSettings::default() };
+    Scheduler::new(Arc::clone(engine), rig.store.replica(), settings).round().await.unwrap()
 }
 
 fn minute() -> Need {

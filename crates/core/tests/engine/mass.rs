@@ -21,7 +21,7 @@ use holdfast_core::{
 use http::{HeaderMap, StatusCode};
 use serde_json::json;
 
-use crate::{HOUR, Rig, ask, ask_token};
+use crate::{HOUR, Rig, ask, ask_token, refresh_due};
 
 const MINUTE: Duration = Duration::from_mins(1);
 
@@ -84,7 +84,7 @@ fn mailed(rig: &Rig) -> usize {
 /// The scheduler's rounds over this time.
 async fn run(rig: &Rig, engine: &Arc<Engine>, time: Duration) {
     for _ in 0..time.as_secs() / 60 {
-        engine.refresh_due(1000).await.unwrap();
+        refresh_due(rig, engine).await;
         rig.pass(MINUTE).await;
     }
 }
@@ -160,7 +160,7 @@ async fn a_token_that_lives_is_served_while_its_verdict_is_held() {
     let token = ask_token(&engine, &connector).await;
     provider.refuse(true);
     rig.pass(MINUTE * 56).await;
-    engine.refresh_due(1).await.unwrap();
+    refresh_due(&rig, &engine).await;
 
     assert_eq!(rig.store.row(&connector).credential.degraded.unwrap().class, Trouble::Held);
     assert_eq!(ask_token(&engine, &connector).await, token);

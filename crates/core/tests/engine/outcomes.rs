@@ -15,7 +15,7 @@ use holdfast_core::{
 use secrecy::SecretString;
 use serde_json::json;
 
-use crate::{HOUR, Rig, ask, ask_token, token};
+use crate::{HOUR, Rig, ask, ask_token, scheduler, token};
 
 fn class(error: &AuthError) -> Option<Trouble> {
     match error {
@@ -426,13 +426,15 @@ async fn a_margin_larger_than_the_life_does_not_exchange_on_every_read() {
     let mut rig = Rig::new();
     rig.settings.margin_floor = Duration::from_mins(10);
     rig.settings.margin_cap = Duration::from_mins(20);
-    let engine = rig.replica("a").0;
+    let replica = rig.replica("a");
+    let mut scheduler = scheduler(&replica);
     rig.endpoint.set_life(300);
     let connector = rig.store.connect("con", &rig.endpoint.grant(), Duration::from_mins(5));
 
     for _ in 0..100 {
-        engine.fresh(&connector, &Need::ValidFor(Duration::from_mins(10)), Trigger::Caller).await.unwrap();
-        engine.refresh_due(10).await.unwrap();
+        let need = Need::ValidFor(Duration::from_mins(10));
+        replica.0.fresh(&connector, &need, Trigger::Caller).await.unwrap();
+        scheduler.round().await.unwrap();
         rig.pass(Duration::from_secs(6)).await;
     }
 

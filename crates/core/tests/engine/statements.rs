@@ -243,8 +243,4 @@ impl CredentialStore for Troubled {
     ) -> Result<Vec<ConnectorId>, StoreError> {
         self.run(self.replica.withdraw(provider, since, retry_at, at)).await
     }
-
-    async fn due(&self, now: DateTime<Utc>, limit: u64) -> Result<Vec<ConnectorId>, StoreError> {
-        self.run(self.replica.due(now, limit)).await
-    }
 }

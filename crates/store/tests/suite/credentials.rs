@@ -12,8 +12,7 @@ use holdfast_core::{
 use secrecy::{ExposeSecret as _, SecretString};
 
 use crate::harness::{
-    TestDatabase, close, connect, exchange, lease, load, moment, new_connector, on_both, refusal, rotation, seconds,
-    tokens,
+    TestDatabase, close, connect, exchange, lease, load, moment, new_connector, on_both, refusal, rotation, tokens,
 };
 
 on_both! {
@@ -26,7 +25,6 @@ on_both! {
     a_late_success_is_stored_and_heals_only_by_proof,
     marks_go_to_their_version_and_a_success_clears_them,
     a_refresh_token_of_six_kilobytes_fits,
-    what_is_due_is_connected_and_not_backing_off,
 }
 
 async fn a_rotation_is_stored_whole_and_comes_back_as_committed(db: Arc<TestDatabase>) {
@@ -259,25 +257,4 @@ async fn a_refresh_token_of_six_kilobytes_fits(db: Arc<TestDatabase>) {
 
     let read = list.data[0].snapshot.credential.secret.tokens().unwrap().refresh_token.clone().unwrap();
     assert_eq!(read.expose_secret(), long);
-}
-
-async fn what_is_due_is_connected_and_not_backing_off(db: Arc<TestDatabase>) {
-    let store = db.store().await;
-    let (_, soon) = connect(&store, "soon").await;
-    let (_, failed) = connect(&store, "failed").await;
-    let (_, backing_off) = connect(&store, "backing_off").await;
-    let broken = load(&store, &failed).await;
-    store.fail(&broken.credential.id, &refusal(broken.credential.version), None).await.unwrap();
-    let busy = load(&store, &backing_off).await;
-    let exchange = exchange(&busy, &lease(&store, &busy, "one").await, "a");
-    store.begin(&exchange).await.unwrap();
-    let mut closing = close(OutcomeKind::Busy);
-    closing.marks = Some(Marks { trouble: Trouble::Busy, retry_at: moment(3500), failures: 1, answer_lost: false });
-    store.close(&exchange, &closing).await.unwrap();
-
-    assert_eq!(store.due(moment(2999), 10).await.unwrap(), []);
-    assert_eq!(store.due(moment(3001), 10).await.unwrap(), std::slice::from_ref(&soon));
-    assert_eq!(store.due(moment(3001) + seconds(500), 10).await.unwrap(), [soon.clone(), backing_off]);
-    assert_eq!(store.due(moment(9000), 1).await.unwrap(), [soon]);
-    assert_eq!(store.overdue_count(moment(9000)).await.unwrap(), 2);
 }

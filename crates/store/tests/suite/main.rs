@@ -5,6 +5,7 @@
 mod agents;
 mod counting;
 mod credentials;
+mod due;
 mod grants;
 mod harness;
 mod journal;
