@@ -128,7 +128,7 @@ impl App {
             apps: Arc::clone(&apps) as _,
             meter: Arc::new(metrics.clone()),
         };
-        let engine = Engine::new(ports, config.refresh.settings(), providers, replica);
+        let engine = Engine::new(ports, config.engine(), providers, replica);
         let started_at = seams.clock.now();
         let app = Arc::new(Self {
             config,

@@ -11,7 +11,10 @@ mod values;
 
 use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf};
 
-use holdfast_core::refresh::schedule::{Allowance, ScheduleSettings};
+use holdfast_core::refresh::{
+    Settings,
+    schedule::{Allowance, ScheduleSettings},
+};
 use secrecy::SecretString;
 use serde::Deserialize;
 use url::{Host, Url};
@@ -19,8 +22,9 @@ use url::{Host, Url};
 pub use agents::AgentsConfig;
 pub use error::ConfigError;
 pub use sections::{
-    ConnectConfig, Database, LockBackend, LockConfig, LogConfig, LogFormat, MailConfig, NetworkConfig, OAuthAppConfig,
-    OperatorConfig, PrivateHost, ProviderConfig, ProxyConfig, RefreshConfig, ShutdownConfig, SmtpConfig,
+    CacheConfig, ConnectConfig, Database, LockBackend, LockConfig, LogConfig, LogFormat, MailConfig, NetworkConfig,
+    OAuthAppConfig, OperatorConfig, PrivateHost, ProviderConfig, ProxyConfig, RefreshConfig, ShutdownConfig,
+    SmtpConfig,
 };
 pub use source::Sources;
 
@@ -47,6 +51,8 @@ pub struct Config {
     pub database: Database,
     /// `[refresh]`
     pub refresh: RefreshConfig,
+    /// `[cache]`
+    pub cache: CacheConfig,
     /// `[agents]`
     pub agents: AgentsConfig,
     /// `[lock]`
@@ -91,6 +97,11 @@ impl Config {
         self.public_url_setting.clone().unwrap_or_else(|| {
             Url::parse(&format!("http://{}", self.listen)).expect("a socket address is the authority of a URL")
         })
+    }
+
+    /// What the engine takes.
+    pub fn engine(&self) -> Settings {
+        self.refresh.settings(&self.cache)
     }
 
     /// The scheduler's part of `[refresh]` and `[providers.PROVIDER]`.

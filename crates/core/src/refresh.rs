@@ -170,6 +170,8 @@ pub struct Settings {
     pub backoff_base: Duration,
     /// Its cap.
     pub backoff_cap: Duration,
+    /// Connectors that are kept in memory at most.
+    pub cache_connectors: usize,
 }
 
 impl Default for Settings {
@@ -192,6 +194,7 @@ impl Default for Settings {
             hold_at_most: Duration::from_hours(6),
             backoff_base: Duration::from_secs(1),
             backoff_cap: Duration::from_mins(5),
+            cache_connectors: 100_000,
         }
     }
 }

@@ -246,7 +246,7 @@ fn split(scope: &str, facts: &OAuth2) -> Vec<String> {
 /// credential's id is not made yet; the first rotation takes over.
 fn due_at(app: &App, account: &Account, secret: &Secret) -> Option<DateTime<Utc>> {
     let tokens = secret.tokens()?;
-    timing::due_at(tokens, &CredentialId::from(account.id.as_str()), &app.config.refresh.settings())
+    timing::due_at(tokens, &CredentialId::from(account.id.as_str()), &app.config.engine())
 }
 
 /// One line of an import.

@@ -183,6 +183,9 @@ fn refresh(config: &Config) -> Result<(), Problem> {
             )
         },
     )?;
+    ensure((16..=100_000_000).contains(&config.cache.max_connectors), &["cache.max_connectors"], || {
+        format!("{} is not usable; allowed is 16 to 100000000", config.cache.max_connectors)
+    })?;
     let provider = |id: &String, key: &str| format!("providers.{id}.{key}");
     let limits =
         config.providers.iter().filter_map(|(id, own)| Some((provider(id, "refresh_at_once"), own.refresh_at_once?)));

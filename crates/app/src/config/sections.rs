@@ -122,9 +122,10 @@ pub struct RefreshConfig {
 }
 
 impl RefreshConfig {
-    /// The engine's part.
-    pub fn settings(&self) -> Settings {
+    /// The engine's part. The cache has a section of its own.
+    pub(super) fn settings(&self, cache: &CacheConfig) -> Settings {
         Settings {
+            cache_connectors: cache.max_connectors as usize,
             lease: self.lease,
             exchange_timeout: self.exchange_timeout,
             lease_slack: self.lease_slack,
@@ -144,6 +145,15 @@ impl RefreshConfig {
             backoff_cap: self.backoff_cap,
         }
     }
+}
+
+/// `[cache]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CacheConfig {
+    /// Connectors that are kept in memory at most.
+    #[serde(deserialize_with = "parsed::whole")]
+    pub max_connectors: u32,
 }
 
 /// 0 stands for no limit.

@@ -28,7 +28,7 @@ fn from_variables(variables: &[(&str, &str)]) -> Result<Config, ConfigError> {
 fn the_compiled_defaults_are_those_of_the_documents() {
     let config = Config::default();
 
-    assert_eq!(config.refresh.settings(), Settings::default());
+    assert_eq!(config.engine(), Settings::default());
     assert_eq!(config.schedule(), ScheduleSettings::default());
     assert_eq!(config.listen, "127.0.0.1:8080".parse().unwrap());
     assert_eq!(config.public_url().as_str(), "http://127.0.0.1:8080/");
@@ -56,6 +56,7 @@ fn every_key_stands_in_the_compiled_file() {
         ("", keys::<Config>()),
         ("[database]", keys::<Database>()),
         ("[refresh]", keys::<RefreshConfig>()),
+        ("[cache]", keys::<CacheConfig>()),
         ("[lock]", keys::<LockConfig>()),
         ("[oauth_apps.zendesk]", keys::<OAuthAppConfig>()),
         ("[providers.zendesk]", keys::<ProviderConfig>()),

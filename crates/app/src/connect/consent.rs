@@ -182,7 +182,7 @@ async fn store(
     let grant = Grant {
         connector: session.connector.clone(),
         sequence: session.sequence,
-        due_at: timing::due_at(&tokens, &snapshot.credential.id, &app.config.refresh.settings()),
+        due_at: timing::due_at(&tokens, &snapshot.credential.id, &app.config.engine()),
         tokens,
         identity: Some(care::identity_json(identity)),
         extras: Vec::new(),

@@ -74,7 +74,7 @@ impl Engine {
             settings,
             providers,
             holder,
-            cache: Cache::default(),
+            cache: Cache::new(settings.cache_connectors),
             flights: Mutex::default(),
             alerts: Mutex::default(),
             minted_for_rejection: Mutex::default(),
@@ -291,8 +291,11 @@ impl Engine {
         drop(flights);
         let (engine, credential) = (Arc::clone(self), credential.clone());
         let run = Flight::new(Arc::clone(self), connector.clone(), credential.clone(), need.clone(), trigger).run();
+        let watched = self.watch(connector);
         self.tasks.spawn(async move {
             let result = run.await;
+            // Until now it keeps the connector's entry in memory.
+            drop(watched);
             engine.flights.lock().expect("no panic happens while it is held").remove(&credential);
             landing.send_replace(Some(result));
         });
