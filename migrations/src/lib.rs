@@ -16,6 +16,7 @@ mod m20261129_130300_create_mails;
 mod m20261129_130700_serve_pages;
 mod m20261130_100000_create_incidents;
 mod m20261130_110000_claim_due_refreshes;
+mod m20261130_110100_warn_of_ends;
 
 /// All steps, in order.
 pub struct Migrator;
@@ -36,6 +37,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261129_130700_serve_pages::Migration),
             Box::new(m20261130_100000_create_incidents::Migration),
             Box::new(m20261130_110000_claim_due_refreshes::Migration),
+            Box::new(m20261130_110100_warn_of_ends::Migration),
         ]
     }
 }

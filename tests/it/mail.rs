@@ -1,5 +1,6 @@
 //! Mail: who is told what, when, once, and in which words. The mail server is a real one.
 
+mod ends;
 mod links;
 mod outages;
 mod people;

@@ -6,7 +6,7 @@ use anyhow::Context;
 use chrono::{DateTime, Utc};
 use holdfast_core::{
     ConnectorId, Engine, Providers, id,
-    ports::{LeaseStore, Signal, Signals, StoreError},
+    ports::{Changed, LeaseStore, Signal, Signals, StoreError},
     refresh::{Ports, schedule::Scheduler},
 };
 use holdfast_redis_leases::{Redis, RedisLeases};
@@ -180,6 +180,15 @@ impl App {
     /// A scheduler over this replica's engine. One that serves runs one.
     pub fn scheduler(&self) -> Scheduler {
         Scheduler::new(Arc::clone(&self.engine), Arc::new(self.store.clone()), self.config.schedule())
+    }
+
+    /// Gives every warning of an access that ends whose time has come; answers how many credentials that were.
+    pub async fn warn_of_ends(&self) -> Result<usize, StoreError> {
+        let mut count = 0;
+        while self.store.warn_of_an_end(self.seams.clock.now()).await? == Changed::Yes {
+            count += 1;
+        }
+        Ok(count)
     }
 
     /// What people call this provider; its id where this instance has no adapter for it.

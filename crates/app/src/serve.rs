@@ -170,6 +170,7 @@ impl Beside {
             tokio::spawn(schedule(Arc::clone(app))),
             tokio::spawn(mail::run(Arc::clone(app))),
             tokio::spawn(upkeep(Arc::clone(app))),
+            tokio::spawn(warn_of_ends(Arc::clone(app))),
             tokio::spawn(agents::work(Arc::clone(app))),
         ];
         if let Some(listener) = admin::socket(&app.config)? {
@@ -221,6 +222,16 @@ async fn upkeep(app: Arc<App>) {
         if app.draining.is_cancelled() {
             return;
         }
+    }
+}
+
+/// Tells people of access that ends for good, once a minute. Days ahead, nobody minds the minute.
+async fn warn_of_ends(app: Arc<App>) {
+    while !app.draining.is_cancelled() {
+        if let Err(error) = app.warn_of_ends().await {
+            warn!(%error, "could not look for access that ends soon");
+        }
+        pause(&app, Duration::from_mins(1)).await;
     }
 }
 

@@ -80,10 +80,14 @@ pub(crate) fn degraded(class: Trouble, provider: &str) -> Said {
     Said { what, todo: todo.to_owned() }
 }
 
-/// An access that ends and that nothing renews.
-pub(crate) fn ending(provider: &str) -> Said {
+/// An access that ends and that nothing renews; `renewed`: its tokens are, until then.
+pub(crate) fn ending(provider: &str, renewed: bool) -> Said {
     Said {
-        what: format!("{provider} gave nothing to renew this access with: it ends for good."),
+        what: if renewed {
+            format!("{provider} lets this access last for a fixed time only: then it ends for good.")
+        } else {
+            format!("{provider} gave nothing to renew this access with: it ends for good.")
+        },
         todo: "Reconnect it before then, without a break.".to_owned(),
     }
 }
@@ -176,6 +180,7 @@ pub(crate) fn line(kind: &str, outcome: Option<&str>, provider: &str) -> (Tone, 
         ("disconnected", _) => say(IDLE, "Disconnected"),
         ("consent", _) => say(WARN, "A connect was not finished"),
         ("renamed", _) => say(IDLE, "Renamed"),
+        ("expiring", _) => say(WARN, "Ends soon: reconnect it before"),
         (other, outcome) => {
             let words = other.replace(['_', '.'], " ");
             let mut chars = words.chars();

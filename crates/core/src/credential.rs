@@ -81,6 +81,8 @@ pub struct TokenSet {
     pub expires_assumed: bool,
     /// End of the refresh token, where the provider says it.
     pub refresh_expires_at: Option<DateTime<Utc>>,
+    /// No refresh moves that end: only a person's new grant does.
+    pub refresh_end_fixed: bool,
     /// What was granted.
     pub scopes: Vec<String>,
     /// API base that the answer named, where it differs from the account's own; host checked before it is kept.
@@ -91,6 +93,15 @@ impl TokenSet {
     /// Life of the access token, as issued.
     pub fn life(&self) -> Option<TimeDelta> {
         self.expires_at.map(|end| (end - self.obtained_at).max(TimeDelta::zero()))
+    }
+
+    /// When the access ends for good, whatever we do: a person has to give it anew before then. `None`: it can be renewed
+    /// for ever, as far as that is known.
+    pub fn ends_at(&self) -> Option<DateTime<Utc>> {
+        if self.refresh_token.is_none() {
+            return self.expires_at;
+        }
+        self.refresh_expires_at.filter(|_| self.refresh_end_fixed)
     }
 
     /// Whether the access token lives for at least `left` more.

@@ -1,10 +1,12 @@
 //! One call to a token endpoint, as pure functions: facts and a grant to a request, an answer to an [`Outcome`].
 
 mod answer;
+mod refresh_end;
 mod request;
 mod words;
 
 pub use answer::{TokenAnswer, api_host, merge, read, retry_after};
+pub use refresh_end::first_refresh_end;
 pub(crate) use request::secret_header;
 pub use request::{AuthorizeUrl, Grant, authorize_url, code_challenge, revoke, secrets_of, token_request};
 

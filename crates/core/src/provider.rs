@@ -166,10 +166,24 @@ pub struct OAuth2 {
     pub expires_in_default: Option<Duration>,
     /// Name of the field with the refresh token's life in seconds.
     pub refresh_expires_in_field: Option<String>,
+    /// What refresh tokens die of, where answers do not say it.
+    pub refresh_life: RefreshLife,
     /// Error codes that mean "the grant is over", beside the standard's `invalid_grant`.
     pub rejected_codes: Vec<String>,
     /// A field of the answer that names the API host.
     pub base_url_field: Option<HostField>,
+}
+
+/// What a refresh token dies of, beside its use and a person's will.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RefreshLife {
+    /// What its answer says, if it says something. A life that does not begin anew with a refresh is noticed.
+    #[default]
+    AsTold,
+    /// Idleness: unused for so long. Each refresh begins it anew.
+    Idle(Duration),
+    /// Age: so long after the grant, however often it is refreshed.
+    Age(Duration),
 }
 
 /// A field of a token answer that names a host, and what such a host must look like.

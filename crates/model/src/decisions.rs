@@ -234,6 +234,7 @@ fn snapshot(seen: Seen) -> Snapshot {
             expires_at: (seen.expires != NEVER).then(|| at(seen.expires)),
             expires_assumed: false,
             refresh_expires_at: None,
+            refresh_end_fixed: false,
             scopes: Vec::new(),
             base_url: None,
         }),

@@ -7,7 +7,7 @@ use holdfast_core::{
     credential::{Backoff, Trouble},
     health::Event,
     ports::{Begun, Changed, Close, CredentialStore, Exchange, Failure, Incident, Lease, Rotation, StoreError, Stored},
-    refresh::OutcomeKind,
+    refresh::{OutcomeKind, timing},
 };
 use sea_orm::{ConnectionTrait, DatabaseTransaction, FromQueryResult};
 
@@ -275,7 +275,8 @@ impl WriteSecret<'_> {
         let write = format!(
             "UPDATE credentials SET kind = $2, sealed = $3, version = $4, fingerprint = $5, scopes = $6, \
              obtained_at = $7, expires_at = $8, expires_assumed = $9, refresh_expires_at = $10, base_url = $11, \
-             rotated_at = $12, due_at = $13, retry_at = NULL, failures = 0, degraded_class = NULL, \
+             rotated_at = $12, due_at = $13, ends_at = $14, \
+             warn_at = CASE WHEN ends_at = $14 THEN warn_at ELSE $15 END, retry_at = NULL, failures = 0, degraded_class = NULL, \
              degraded_since = NULL, answer_lost = FALSE, parked = FALSE WHERE id = $1{condition}"
         );
         let columns = self.columns;
@@ -293,6 +294,8 @@ impl WriteSecret<'_> {
             columns.base_url,
             micros(self.at),
             self.due_at.map(micros),
+            columns.ends_at,
+            columns.ends_at.and_then(|ends_at| timing::warn_at(ends_at, self.at)).map(micros),
         ];
         sql::run(tx, doing, write, values).await
     }

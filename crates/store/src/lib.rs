@@ -14,6 +14,7 @@ mod connectors;
 mod credentials;
 mod due;
 mod exchanges;
+mod expiring;
 mod extras;
 mod grants;
 mod health;

@@ -42,6 +42,8 @@ pub struct ConnectorLine {
     pub expires_at: Option<DateTime<Utc>>,
     /// Whether something renews it ahead of its end.
     pub renewed: bool,
+    /// When the access ends for good.
+    pub ends_at: Option<DateTime<Utc>>,
 }
 
 /// Which lines.
@@ -92,6 +94,7 @@ struct LineRow {
     kind: String,
     expires_at: Option<DateTime<Utc>>,
     due_at: Option<DateTime<Utc>>,
+    ends_at: Option<DateTime<Utc>>,
     sort: String,
 }
 
@@ -104,7 +107,7 @@ struct CountRow {
 }
 
 const COLUMNS: &str = "SELECT c.id, c.provider, c.account, c.name, c.health, c.health_reason, c.health_detail, \
-                       c.health_since, k.degraded_class, k.degraded_since, k.kind, k.expires_at, k.due_at, \
+                       c.health_since, k.degraded_class, k.degraded_since, k.kind, k.expires_at, k.due_at, k.ends_at, \
                        lower(c.name) AS sort FROM connectors c JOIN credentials k ON k.id = c.credential_id \
                        WHERE c.org_id = $1";
 
@@ -131,6 +134,7 @@ impl TryFrom<LineRow> for ConnectorLine {
             detail: row.health_detail,
             since: row.health_since,
             expires_at: row.expires_at,
+            ends_at: row.ends_at,
         })
     }
 }
@@ -207,10 +211,7 @@ impl Store {
         before: DateTime<Utc>,
         limit: u64,
     ) -> Result<Vec<ConnectorLine>, StoreError> {
-        let sql = format!(
-            "{COLUMNS} AND c.health = $2 AND k.kind = '{TOKENS}' AND k.due_at IS NULL AND k.expires_at < $3 \
-             ORDER BY k.expires_at, c.id LIMIT $4"
-        );
+        let sql = format!("{COLUMNS} AND c.health = $2 AND k.ends_at < $3 ORDER BY k.ends_at, c.id LIMIT $4");
         let values = values![org.as_str(), Health::Connected.as_str(), sql::micros(before), limit_of(limit)];
         self.lines(sql, values).await
     }

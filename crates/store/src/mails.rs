@@ -12,7 +12,7 @@ mod server;
 mod told;
 
 use chrono::{DateTime, Utc};
-use holdfast_core::{ConnectorId, OrgId, ports::StoreError};
+use holdfast_core::{ConnectorId, OrgId, health::Effect, ports::StoreError};
 use sea_orm::{ConnectionTrait, FromQueryResult};
 use serde_json::{Value, json};
 
@@ -36,6 +36,10 @@ pub enum MailKind {
     BackAgain,
     /// A provider refuses the OAuth app.
     AppRefused,
+    /// Connectors whose access ends within a week, and nothing extends it.
+    ExpiresSoon,
+    /// The same within a day.
+    LastDay,
     /// To the operators: connectors of an org have failed, and it has nobody who could be told.
     NobodyTold,
 }
@@ -47,14 +51,32 @@ impl MailKind {
             Self::NeedsYou => "needs_you",
             Self::BackAgain => "back_again",
             Self::AppRefused => "app_refused",
+            Self::ExpiresSoon => "expires_soon",
+            Self::LastDay => "last_day",
             Self::NobodyTold => "nobody_told",
         }
     }
 
+    const ALL: [Self; 6] =
+        [Self::NeedsYou, Self::BackAgain, Self::AppRefused, Self::ExpiresSoon, Self::LastDay, Self::NobodyTold];
+
     fn parse(word: &str) -> Option<Self> {
-        [Self::NeedsYou, Self::BackAgain, Self::AppRefused, Self::NobodyTold]
-            .into_iter()
-            .find(|kind| kind.as_str() == word)
+        Self::ALL.into_iter().find(|kind| kind.as_str() == word)
+    }
+
+    /// The effect in the outbox that it is made from; `None`: it comes another way.
+    pub(crate) fn notice(self) -> Option<&'static str> {
+        match self {
+            Self::NeedsYou => Some(Effect::MailAdmins.as_str()),
+            Self::BackAgain => Some(Effect::MailRecovery.as_str()),
+            Self::ExpiresSoon => Some("mail_expires_soon"),
+            Self::LastDay => Some("mail_last_day"),
+            Self::AppRefused | Self::NobodyTold => None,
+        }
+    }
+
+    fn of_notice(effect: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.notice() == Some(effect))
     }
 }
 
@@ -232,8 +254,9 @@ mod tests {
         for stage in MailStage::ALL {
             assert_eq!(MailStage::parse(stage.as_str()), Some(stage));
         }
-        for kind in [MailKind::NeedsYou, MailKind::BackAgain, MailKind::AppRefused, MailKind::NobodyTold] {
+        for kind in MailKind::ALL {
             assert_eq!(MailKind::parse(kind.as_str()), Some(kind));
+            assert!(kind.notice().is_none_or(|effect| MailKind::of_notice(effect) == Some(kind)));
         }
         assert_eq!((MailStage::parse("lost"), MailKind::parse("")), (None, None));
     }

@@ -22,7 +22,7 @@ use crate::{
 pub(crate) const SELECT: &str = "SELECT c.id, c.org_id, c.credential_id, c.provider, c.account, c.name, c.alias, \
      c.health, c.health_reason, c.health_detail, c.health_since, c.epoch, c.identity, c.created_at, \
      k.kind, k.sealed, k.version, k.scopes, k.obtained_at, k.expires_at, k.expires_assumed, k.refresh_expires_at, \
-     k.base_url, k.rotated_at, k.due_at, k.retry_at, k.failures, k.degraded_class, k.degraded_since, k.answer_lost, \
+     k.ends_at, k.base_url, k.rotated_at, k.due_at, k.retry_at, k.failures, k.degraded_class, k.degraded_since, k.answer_lost, \
      o.sealed_data_key \
      FROM connectors c JOIN credentials k ON k.id = c.credential_id JOIN orgs o ON o.id = c.org_id";
 
@@ -50,6 +50,7 @@ pub(crate) struct Row {
     expires_at: Option<DateTime<Utc>>,
     expires_assumed: bool,
     refresh_expires_at: Option<DateTime<Utc>>,
+    ends_at: Option<DateTime<Utc>>,
     base_url: Option<String>,
     rotated_at: Option<DateTime<Utc>>,
     due_at: Option<DateTime<Utc>>,
@@ -125,6 +126,7 @@ impl Row {
                 let (access_token, refresh_token) = open_tokens(&key, place, held).ok()?;
                 Some(Secret::Tokens(TokenSet {
                     access_token,
+                    refresh_end_fixed: refresh_token.is_some() && self.ends_at.is_some(),
                     refresh_token,
                     obtained_at: self.obtained_at?,
                     expires_at: self.expires_at,
@@ -156,6 +158,7 @@ pub(crate) struct Columns {
     pub(crate) expires_at: Option<DateTime<Utc>>,
     pub(crate) expires_assumed: bool,
     pub(crate) refresh_expires_at: Option<DateTime<Utc>>,
+    pub(crate) ends_at: Option<DateTime<Utc>>,
     pub(crate) base_url: Option<String>,
 }
 
@@ -171,6 +174,7 @@ impl Columns {
             expires_at: None,
             expires_assumed: false,
             refresh_expires_at: None,
+            ends_at: None,
             base_url: None,
         };
         match secret {
@@ -190,6 +194,7 @@ impl Columns {
                 columns.expires_at = tokens.expires_at.map(micros);
                 columns.expires_assumed = tokens.expires_assumed;
                 columns.refresh_expires_at = tokens.refresh_expires_at.map(micros);
+                columns.ends_at = tokens.ends_at().map(micros);
                 columns.base_url = tokens.base_url.as_ref().map(ToString::to_string);
             }
         }

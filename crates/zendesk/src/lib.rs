@@ -15,8 +15,8 @@ use holdfast_core::{
     error::{Error, Result},
     exchange::{Refusal, Verdict},
     provider::{
-        About, Account, ApiAnswer, Auth, AuthKind, ClientAuth, Identity, Invalid, OAuth2, Provider, Revoke, Rotation,
-        Scope, TokenBody,
+        About, Account, ApiAnswer, Auth, AuthKind, ClientAuth, Identity, Invalid, OAuth2, Provider, RefreshLife,
+        Revoke, Rotation, Scope, TokenBody,
     },
     tool::{ToolCall, ToolOutput},
 };
@@ -127,6 +127,7 @@ impl Provider for Zendesk {
             reuse_grace: Duration::ZERO,
             expires_in_default: Some(self.access_life),
             refresh_expires_in_field: Some("refresh_token_expires_in".to_owned()),
+            refresh_life: RefreshLife::AsTold,
             rejected_codes: Vec::new(),
             base_url_field: None,
         }))

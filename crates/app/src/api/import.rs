@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use chrono::{DateTime, TimeDelta, Utc};
 use holdfast_core::{
-    ConnectorId, CredentialId, OrgId, Provider, Secret, TokenSet,
+    ConnectorId, CredentialId, OrgId, Provider, Secret, TokenSet, exchange,
     provider::{Account, Auth, OAuth2},
     refresh::timing,
 };
@@ -225,13 +225,18 @@ fn tokens(
     let only_refresh = access_token.is_none();
     let assumed = expires_at.is_none() && refresh_token.is_some();
     let default = facts.expires_in_default.map(|life| now + TimeDelta::from_std(life).unwrap_or_default());
+    let (refresh_expires_at, refresh_end_fixed) = match refresh_token {
+        Some(_) => exchange::first_refresh_end(facts, now),
+        None => (None, false),
+    };
     TokenSet {
         access_token: access_token.unwrap_or_else(|| SecretString::from("")),
         obtained_at: now,
         expires_at: if only_refresh { Some(now) } else { expires_at.or(default.filter(|_| assumed)) },
         expires_assumed: assumed && !only_refresh && default.is_some(),
         refresh_token,
-        refresh_expires_at: None,
+        refresh_expires_at,
+        refresh_end_fixed,
         scopes: scopes.unwrap_or_default(),
         base_url: None,
     }

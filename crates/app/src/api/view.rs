@@ -63,6 +63,9 @@ struct CredentialBody {
     /// The answer did not say; the provider's default was taken.
     expires_assumed: bool,
     refresh_expires_at: Option<DateTime<Utc>>,
+    /// When the access ends for good, whatever is refreshed until then: a person has to reconnect before. Null: nothing is
+    /// known that would end it.
+    ends_at: Option<DateTime<Utc>>,
     rotated_at: Option<DateTime<Utc>>,
     /// When it is refreshed ahead of its expiry.
     due_at: Option<DateTime<Utc>>,
@@ -121,6 +124,7 @@ impl ConnectorBody {
                 expires_at: tokens.and_then(|tokens| tokens.expires_at),
                 expires_assumed: tokens.is_some_and(|tokens| tokens.expires_assumed),
                 refresh_expires_at: tokens.and_then(|tokens| tokens.refresh_expires_at),
+                ends_at: tokens.and_then(holdfast_core::TokenSet::ends_at),
                 rotated_at: credential.rotated_at,
                 due_at: credential.due_at,
                 fingerprint: bearer.map(|secret| Fingerprint::of(secret).to_string()),

@@ -11,7 +11,7 @@ use axum::{
     http::{StatusCode, header},
     response::{IntoResponse, Response},
 };
-use holdfast_core::{Health, Provider, Role, Snapshot};
+use holdfast_core::{Health, Provider, Role, Snapshot, TokenSet};
 use holdfast_store::User;
 use secrecy::SecretString;
 use serde::Serialize;
@@ -64,7 +64,9 @@ struct ReconnectPage<'a> {
     why: String,
     account: String,
     org: String,
-    since: String,
+    /// What the moment below is.
+    when: &'static str,
+    moment: String,
     scopes: Vec<&'a str>,
     name: String,
 }
@@ -82,11 +84,23 @@ pub(super) async fn show(
     let about = provider.about();
     let account = provider.account(&snapshot.account).ok().map(|account| account.display).unwrap_or_default();
     let name = line(&snapshot.name, 100);
+    // One that works is reconnected because its access ends soon.
+    let ends_at = snapshot.credential.secret.tokens().and_then(TokenSet::ends_at);
+    let works = snapshot.health == Health::Connected;
+    let (when, at) = match ends_at.filter(|_| works) {
+        Some(ends_at) => ("Works until", ends_at),
+        None => ("Since", snapshot.health_since),
+    };
     let page = ReconnectPage {
         provider: about.name,
-        why: words::failure(snapshot.health_reason, about.name).what,
+        why: if works {
+            words::ending(about.name, true).what
+        } else {
+            words::failure(snapshot.health_reason, about.name).what
+        },
         org: line(&user.org_name, 100),
-        since: moment(snapshot.health_since),
+        when,
+        moment: moment(at),
         scopes: about.scopes.iter().map(|scope| scope.words).collect(),
         name: if name.is_empty() { account.clone() } else { name },
         account,

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use holdfast_core::{Health, OrgId, Role, Snapshot, credential::Reason};
+use holdfast_core::{Health, OrgId, Role, Snapshot, TokenSet, credential::Reason};
 use holdfast_store::{ClaimedMail, ConnectorView, MailItem, MailKind, Recovery};
 use secrecy::ExposeSecret;
 
@@ -11,12 +11,12 @@ use super::{
     Outgoing,
     link::{self, LINK_LIFE, ReconnectLink},
     templates::{
-        AppRefused, BackAgain, Button, ConnectorNeedsYou, Failed, Frame, NobodyTold, Recovered, Rendered,
-        SeveralConnectorsNeedYou, render,
+        AppRefused, BackAgain, Button, ConnectorNeedsYou, EndingSoon, ExpiresSoon, Failed, Frame, NobodyTold,
+        Recovered, Rendered, SeveralConnectorsNeedYou, render,
     },
     text::line,
 };
-use crate::{app::App, words};
+use crate::{app::App, oauth_apps::in_days, words};
 
 /// Of a name or an account.
 const NAME: usize = 80;
@@ -55,6 +55,7 @@ pub(super) async fn compose(app: &App, mail: &ClaimedMail) -> anyhow::Result<Com
         MailKind::NeedsYou => needs_you(app, mail, &reader).await?,
         MailKind::BackAgain => back_again(app, mail, &reader).await?,
         MailKind::AppRefused => app_refused(app, mail, &reader).await?,
+        MailKind::ExpiresSoon | MailKind::LastDay => expires_soon(app, mail, &reader).await?,
         MailKind::NobodyTold => nobody_told(app, mail, &reader).await?,
     };
     let Some(Rendered { subject, text, html }) = rendered else {
@@ -134,6 +135,15 @@ fn still_failed(now: Health, same_epoch: bool) -> Result<(), &'static str> {
     }
 }
 
+/// Whether it still works with the grant that ends.
+fn still_ends(now: Health, same_epoch: bool) -> Result<(), &'static str> {
+    match now {
+        Health::Connected if same_epoch => Ok(()),
+        Health::Connected => Err("it was reconnected before this was sent"),
+        Health::AuthFailed | Health::Disconnected | Health::Pending => Err("it had stopped before this was sent"),
+    }
+}
+
 /// Whether a recovered connector still works, whatever has happened to it in between.
 fn still_works(now: Health, _same_epoch: bool) -> Result<(), &'static str> {
     match now {
@@ -205,6 +215,52 @@ async fn back_again(app: &App, mail: &ClaimedMail, reader: &Reader) -> anyhow::R
     let frame = frame(app, Some(org), reader, Some(Button { url, label: "Open Holdfast".to_owned() })).await?;
     let more = count - connectors.len();
     Ok(Some(render(&app.views, &BackAgain { frame, connectors, more, names })?))
+}
+
+async fn expires_soon(app: &App, mail: &ClaimedMail, reader: &Reader) -> anyhow::Result<Option<Rendered>> {
+    let items = standing(app, mail, still_ends).await?;
+    let mut views = listed_views(app, items.iter().copied()).await?;
+    let Some(org) = mail.org.as_ref().filter(|_| !views.is_empty()) else { return Ok(None) };
+    let now = app.seams.clock.now();
+    let end = |view: &ConnectorView| view.snapshot.credential.secret.tokens().and_then(TokenSet::ends_at);
+    views.sort_by_key(|(_, view)| end(view).unwrap_or(DateTime::<Utc>::MAX_UTC));
+    let ids: Vec<_> = views.iter().map(|(item, _)| item.connector.clone()).collect();
+    let agents = app.store.agents_of(&ids).await?;
+    let (ends_at, secret) = (now + LINK_LIFE, app.store.instance_secret(link::SECRET).await?);
+    let mut connectors = Vec::new();
+    for (item, view) in &views {
+        let provider = provider_name(app, &view.snapshot.provider);
+        let renewed = view.snapshot.credential.secret.tokens().is_some_and(|tokens| tokens.refresh_token.is_some());
+        let link = ReconnectLink::new(&view.snapshot, item.epoch, &reader.id, ends_at).sign(&secret);
+        let at_work = agents.get(&item.connector).map_or(&[][..], Vec::as_slice);
+        let at_work: Vec<String> = at_work.iter().map(|agent| agent.name.clone()).collect();
+        let (agents, more_agents) = listed(&at_work);
+        connectors.push(EndingSoon {
+            name: connector_name(app, view),
+            account: account_name(app, view),
+            ends: end(view).map(moment).unwrap_or_default(),
+            why: line(&words::ending(&provider, renewed).what, 2 * WORDS),
+            provider,
+            agents,
+            more_agents,
+            reconnect: app.url(&format!("reconnect/{}", link.expose_secret())),
+        });
+    }
+    let count = items.len();
+    let names = names(connectors.iter().map(|c| c.name.as_str()), count);
+    let button = if count == 1 {
+        let c = &connectors[0];
+        Button { url: c.reconnect.clone(), label: format!("Reconnect {}", c.name) }
+    } else {
+        Button { url: app.url(""), label: "See all of them".to_owned() }
+    };
+    let frame = frame(app, Some(org), reader, Some(button)).await?;
+    let more = count - connectors.len();
+    // Counted up, as people count: what ends in six and a half days ends in seven.
+    let left = views.first().and_then(|(_, view)| end(view)).map_or(TimeDelta::zero(), |at| at - now);
+    let first = in_days((left + TimeDelta::hours(12)).num_days());
+    let context = ExpiresSoon { frame, connectors, count, more, names, first, link_until: day(ends_at) };
+    Ok(Some(render(&app.views, &context)?))
 }
 
 async fn app_refused(app: &App, mail: &ClaimedMail, reader: &Reader) -> anyhow::Result<Option<Rendered>> {

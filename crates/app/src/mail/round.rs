@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use chrono::{DateTime, TimeDelta, Utc};
 use futures::future::join_all;
 use holdfast_core::ports::{Changed, StoreError};
-use holdfast_store::{ClaimedMail, Gather, Gathered, MailKind, MailOutcome, TellAppTrouble};
+use holdfast_store::{ClaimedMail, Gather, Gathered, MailOutcome, TellAppTrouble};
 use metrics::counter;
 use tracing::{error, info, warn};
 
@@ -151,7 +151,7 @@ impl App {
                 sends,
             };
             if self.store.gather_mails(&gather).await? == Gathered::Nobody {
-                counter!(MAILS, "kind" => MailKind::NeedsYou.as_str(), "outcome" => "nobody").increment(1);
+                counter!(MAILS, "kind" => kind.as_str(), "outcome" => "nobody").increment(1);
                 error!(org.id = %org, "org {org} has nobody who could be told that its connectors need a person");
             }
         }

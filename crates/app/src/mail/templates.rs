@@ -123,6 +123,37 @@ pub(super) struct BackAgain {
     pub(super) names: String,
 }
 
+/// A connector whose access ends for good.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct EndingSoon {
+    pub(super) name: String,
+    pub(super) provider: String,
+    pub(super) account: String,
+    pub(super) ends: String,
+    pub(super) why: String,
+    /// Those that stop then, by name.
+    pub(super) agents: Vec<String>,
+    /// Beside those.
+    pub(super) more_agents: usize,
+    /// The signed link.
+    pub(super) reconnect: String,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct ExpiresSoon {
+    #[serde(flatten)]
+    pub(super) frame: Frame,
+    /// The first to end first.
+    pub(super) connectors: Vec<EndingSoon>,
+    /// With those that are not in the list.
+    pub(super) count: usize,
+    pub(super) more: usize,
+    pub(super) names: String,
+    /// When the first one ends: "in 7 days".
+    pub(super) first: String,
+    pub(super) link_until: String,
+}
+
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct AppRefused {
     #[serde(flatten)]
@@ -200,6 +231,7 @@ templates! {
     ConnectorNeedsYou = "connector_needs_you", tests::connector_needs_you();
     SeveralConnectorsNeedYou = "several_connectors_need_you", tests::several_connectors_need_you();
     BackAgain = "back_again", tests::back_again();
+    ExpiresSoon = "expires_soon", tests::expires_soon();
     AppRefused = "app_refused", tests::app_refused();
     NobodyTold = "nobody_told", tests::nobody_told();
 }
@@ -281,6 +313,29 @@ mod tests {
             connectors: vec![one, other],
             more: 1,
             names: "Acme support and 2 more".to_owned(),
+        }
+    }
+
+    pub(super) fn expires_soon() -> ExpiresSoon {
+        let one = EndingSoon {
+            name: "Acme <support>".to_owned(),
+            provider: "Zendesk".to_owned(),
+            account: "acme.zendesk.com".to_owned(),
+            ends: "6 December 2026, 10:05 UTC".to_owned(),
+            why: "Zendesk lets this access last for a fixed time only: then it ends for good.".to_owned(),
+            agents: vec!["Answerer".to_owned()],
+            more_agents: 1,
+            reconnect: "https://hub.example/reconnect/abc".to_owned(),
+        };
+        let other = EndingSoon { name: "Globex".to_owned(), agents: Vec::new(), more_agents: 0, ..one.clone() };
+        ExpiresSoon {
+            frame: frame("an owner", Some(("https://hub.example/", "See all of them"))),
+            connectors: vec![one, other],
+            count: 4,
+            more: 2,
+            names: "Acme <support>, Globex and 2 more".to_owned(),
+            first: "in 7 days".to_owned(),
+            link_until: "13 December 2026".to_owned(),
         }
     }
 

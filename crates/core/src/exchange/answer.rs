@@ -9,7 +9,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Map, Value};
 use url::{Host, Url, form_urlencoded};
 
-use super::{Outcome, Refusal, Verdict, words::Secrets};
+use super::{Outcome, Refusal, Verdict, refresh_end::refresh_end, words::Secrets};
 use crate::{
     credential::TokenSet,
     provider::{HostField, OAuth2, Provider},
@@ -259,12 +259,8 @@ pub fn merge(facts: &OAuth2, old: Option<&TokenSet>, answer: &TokenAnswer, recei
     };
     let refresh_token = answer.refresh_token.clone().or_else(|| old?.refresh_token.clone());
     let life = known.or_else(|| refresh_token.as_ref().and_then(|_| assumed()));
-    let same = |old: &&TokenSet| exposed(old.refresh_token.as_ref()) == exposed(refresh_token.as_ref());
-    let refresh_expires_at = match answer.refresh_expires_in.and_then(|life| TimeDelta::from_std(life).ok()) {
-        Some(life) => after(life),
-        // Some repeat the old token: its end is still the one that is known.
-        None => old.filter(same).and_then(|old| old.refresh_expires_at),
-    };
+    let same = |old: &TokenSet| exposed(old.refresh_token.as_ref()) == exposed(refresh_token.as_ref());
+    let (refresh_expires_at, refresh_end_fixed) = refresh_end(facts, old, answer, old.is_some_and(same), received_at);
     TokenSet {
         access_token: answer.access_token.clone(),
         refresh_token,
@@ -272,6 +268,7 @@ pub fn merge(facts: &OAuth2, old: Option<&TokenSet>, answer: &TokenAnswer, recei
         expires_at: life.and_then(after),
         expires_assumed: known.is_none() && life.is_some(),
         refresh_expires_at,
+        refresh_end_fixed,
         scopes: answer
             .scopes
             .clone()

@@ -215,7 +215,9 @@ mod tests {
         assert_eq!(part.len(), 70);
         assert!((0..40).all(|number| part.contains_key(&id(number))));
         for _ in 0..4 {
-            part.values().for_each(|entry| entry.read.store(true, Ordering::Relaxed));
+            for entry in part.values() {
+                entry.read.store(true, Ordering::Relaxed);
+            }
             make_room(&mut part, 80);
             assert_eq!(part.len(), 70, "of what is all read some goes as well");
             for number in 0..10 {

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// When the scheduler should refresh: a margin ahead of the access token's end, and well inside the refresh token's
-/// life where that ends first. `None`: there is nothing to refresh with, or nothing ends.
+/// life where that ends first and a refresh begins it anew. `None`: there is nothing to refresh with, or nothing ends.
 pub fn due_at(tokens: &TokenSet, credential: &CredentialId, settings: &Settings) -> Option<DateTime<Utc>> {
     tokens.refresh_token.as_ref()?;
     let access = tokens.expires_at.map(|end| {
@@ -22,11 +22,19 @@ pub fn due_at(tokens: &TokenSet, credential: &CredentialId, settings: &Settings)
         let early = (margin(life, settings) + life.mul_f64(0.2 * share_of(credential))).min(life / 2);
         end - delta(early)
     });
-    let idle = tokens.refresh_expires_at.map(|end| {
+    let idle = tokens.refresh_expires_at.filter(|_| !tokens.refresh_end_fixed).map(|end| {
         let life = (end - tokens.obtained_at).max(TimeDelta::zero());
         tokens.obtained_at + life / 2
     });
     [access, idle].into_iter().flatten().min()
+}
+
+/// People are told this long before an access ends for good: in time to find an hour for it, and at the last moment.
+pub const WARNINGS: [TimeDelta; 2] = [TimeDelta::days(7), TimeDelta::days(1)];
+
+/// The next moment after `now` at which people are to be told that an access ends; `None`: they know.
+pub fn warn_at(ends_at: DateTime<Utc>, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+    WARNINGS.iter().map(|ahead| ends_at - *ahead).find(|at| *at > now)
 }
 
 /// The margin for a token of this life: a share, with floor and cap, and never more than half of the life.
@@ -67,4 +75,74 @@ pub fn pause(
 
 pub(super) fn delta(duration: Duration) -> TimeDelta {
     TimeDelta::from_std(duration).unwrap_or(TimeDelta::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use secrecy::SecretString;
+
+    use super::*;
+
+    const DAY: i64 = 24 * 3600;
+
+    fn at(secs: i64) -> DateTime<Utc> {
+        DateTime::UNIX_EPOCH + TimeDelta::seconds(secs)
+    }
+
+    fn tokens(access: Option<i64>, refresh: Option<i64>, fixed: bool) -> TokenSet {
+        TokenSet {
+            access_token: SecretString::from("at"),
+            refresh_token: Some(SecretString::from("rt")),
+            obtained_at: at(0),
+            expires_at: access.map(at),
+            expires_assumed: false,
+            refresh_expires_at: refresh.map(at),
+            refresh_end_fixed: fixed,
+            scopes: Vec::new(),
+            base_url: None,
+        }
+    }
+
+    fn due(tokens: &TokenSet, credential: &str) -> Option<i64> {
+        due_at(tokens, &credential.into(), &Settings::default()).map(|due| (due - at(0)).num_seconds())
+    }
+
+    /// EX-03, EX-08: the margin fits every life, and connectors that were made together are spread over a fifth of it.
+    #[test]
+    fn a_token_is_due_within_the_second_half_of_its_life_and_each_credential_at_its_own_moment() {
+        for life in [2, 10, 60, 300, 1800, 3600, DAY, 30 * DAY] {
+            let dues: Vec<_> = (0..500)
+                .map(|number| due(&tokens(Some(life), None, false), &format!("cred_{number}")).unwrap())
+                .collect();
+            let (first, last) = (*dues.iter().min().unwrap(), *dues.iter().max().unwrap());
+            assert!(first >= life / 2 - 1 && last < life, "{first} to {last} of {life}");
+            if life >= 300 {
+                assert!(last - first >= life / 6, "{first} to {last} of {life}: too close together");
+            }
+        }
+    }
+
+    /// EX-09
+    #[test]
+    fn a_refresh_token_that_dies_of_idleness_is_used_at_half_of_its_life() {
+        assert_eq!(due(&tokens(None, Some(30 * DAY), false), "cred"), Some(15 * DAY));
+        let sooner = due(&tokens(Some(3600), Some(30 * DAY), false), "cred").unwrap();
+        assert!(sooner < 3600);
+    }
+
+    #[test]
+    fn what_no_refresh_extends_is_not_refreshed_for_it() {
+        assert_eq!(due(&tokens(None, Some(30 * DAY), true), "cred"), None);
+        let none = TokenSet { refresh_token: None, ..tokens(Some(3600), None, false) };
+        assert_eq!(due(&none, "cred"), None);
+    }
+
+    #[test]
+    fn people_are_told_a_week_and_a_day_ahead() {
+        let warn = |days: i64| warn_at(at(30 * DAY), at(days * DAY)).map(|at| at.timestamp() / DAY);
+        assert_eq!(
+            [warn(0), warn(22), warn(23), warn(28), warn(29), warn(31)],
+            [Some(23), Some(23), Some(29), Some(29), None, None]
+        );
+    }
 }

@@ -79,6 +79,7 @@ pub fn old_set() -> TokenSet {
         expires_at: Some(obtained_at + TimeDelta::hours(1)),
         expires_assumed: false,
         refresh_expires_at: Some(obtained_at + TimeDelta::days(90)),
+        refresh_end_fixed: false,
         scopes: vec!["read".to_owned()],
         base_url: None,
     }

@@ -19,7 +19,8 @@ use crate::{
     exchange::{Refusal, Verdict},
     ports::{Body, Clock, Http, HttpFailure, HttpRequest, HttpResponse},
     provider::{
-        About, Account, ApiAnswer, Auth, AuthKind, ClientAuth, Identity, Invalid, OAuth2, Provider, Rotation, TokenBody,
+        About, Account, ApiAnswer, Auth, AuthKind, ClientAuth, Identity, Invalid, OAuth2, Provider, RefreshLife,
+        Rotation, TokenBody,
     },
     tool::{ToolCall, ToolOutput},
 };
@@ -322,6 +323,7 @@ impl FakeProvider {
                 reuse_grace: Duration::ZERO,
                 expires_in_default: Some(Duration::from_hours(1)),
                 refresh_expires_in_field: None,
+                refresh_life: RefreshLife::AsTold,
                 rejected_codes: Vec::new(),
                 base_url_field: None,
             },

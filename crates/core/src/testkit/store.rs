@@ -194,6 +194,7 @@ impl MemoryStore {
             expires_at: Some(now + life),
             expires_assumed: false,
             refresh_expires_at: None,
+            refresh_end_fixed: false,
             scopes: vec!["read".to_owned()],
             base_url: None,
         }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use chrono::{DateTime, TimeDelta, Utc};
-use holdfast_core::{ConnectorId, Health, OrgId, health::Effect, ports::StoreError};
+use holdfast_core::{ConnectorId, Health, OrgId, ports::StoreError};
 use sea_orm::{ConnectionTrait, FromQueryResult};
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ use crate::{
 pub struct Gather<'a> {
     /// Of which org.
     pub org: &'a OrgId,
-    /// [`MailKind::NeedsYou`] or [`MailKind::BackAgain`].
+    /// One that is made from notices.
     pub kind: MailKind,
     /// Now.
     pub at: DateTime<Utc>,
@@ -77,14 +77,6 @@ struct ToldBefore {
     since: DateTime<Utc>,
 }
 
-fn effect(kind: MailKind) -> Option<Effect> {
-    match kind {
-        MailKind::NeedsYou => Some(Effect::MailAdmins),
-        MailKind::BackAgain => Some(Effect::MailRecovery),
-        MailKind::AppRefused | MailKind::NobodyTold => None,
-    }
-}
-
 impl Store {
     /// Orgs with notices that have waited for company since before `gathered_before`, and whose last message of the
     /// kind is a window ago; oldest first.
@@ -99,17 +91,19 @@ impl Store {
             org_id: String,
             effect: String,
         }
-        let sql = "SELECT o.org_id, o.effect FROM outbox o \
-                   LEFT JOIN mail_windows w ON w.org_id = o.org_id AND w.kind = o.effect \
-                   WHERE o.done_at IS NULL AND o.effect IN ('mail_admins', 'mail_recovery') AND o.created_at <= $1 \
-                   AND (w.until_at IS NULL OR w.until_at <= $2) \
-                   GROUP BY o.org_id, o.effect ORDER BY MIN(o.created_at) LIMIT $3";
+        let notices = MailKind::ALL.iter().filter_map(|kind| kind.notice());
+        let notices = notices.map(|effect| format!("'{effect}'")).collect::<Vec<_>>().join(", ");
+        let sql = format!(
+            "SELECT o.org_id, o.effect FROM outbox o \
+             LEFT JOIN mail_windows w ON w.org_id = o.org_id AND w.kind = o.effect \
+             WHERE o.done_at IS NULL AND o.effect IN ({notices}) AND o.created_at <= $1 \
+             AND (w.until_at IS NULL OR w.until_at <= $2) \
+             GROUP BY o.org_id, o.effect ORDER BY MIN(o.created_at) LIMIT $3"
+        );
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let values = values![micros(gathered_before), micros(at), limit];
         let rows: Vec<Row> = sql::all(self.db(), "look for what is to be told", sql, values).await?;
-        let kind =
-            |word: &str| if word == Effect::MailAdmins.as_str() { MailKind::NeedsYou } else { MailKind::BackAgain };
-        Ok(rows.into_iter().map(|row| (row.org_id.into(), kind(&row.effect))).collect())
+        Ok(rows.into_iter().filter_map(|row| Some((row.org_id.into(), MailKind::of_notice(&row.effect)?))).collect())
     }
 
     /// Turns every open notice of the org and kind into one message per recipient, in one transaction: those that do
@@ -117,8 +111,8 @@ impl Store {
     /// told of the failure for a recovery.
     pub async fn gather_mails(&self, gather: &Gather<'_>) -> Result<Gathered, StoreError> {
         let doing = "turn notices into mails";
-        let Some(effect) = effect(gather.kind) else { return Ok(Gathered::Nothing) };
-        let window = values![gather.org.as_str(), effect.as_str(), micros(gather.at)];
+        let Some(effect) = gather.kind.notice() else { return Ok(Gathered::Nothing) };
+        let window = values![gather.org.as_str(), effect, micros(gather.at)];
         let open = "INSERT INTO mail_windows (org_id, kind, until_at) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
         sql::run(self.db(), doing, open, window.clone()).await?;
         let tx = self.transaction(doing).await?;
@@ -132,10 +126,10 @@ impl Store {
         let undone = "SELECT o.id, o.connector_id, o.epoch, o.payload, o.created_at, c.health, c.epoch AS epoch_now \
                     FROM outbox o LEFT JOIN connectors c ON c.id = o.connector_id AND c.org_id = o.org_id \
                     WHERE o.org_id = $1 AND o.effect = $2 AND o.done_at IS NULL ORDER BY o.created_at, o.id";
-        let notices: Vec<Notice> = sql::all(&tx, doing, undone, values![gather.org.as_str(), effect.as_str()]).await?;
+        let notices: Vec<Notice> = sql::all(&tx, doing, undone, values![gather.org.as_str(), effect]).await?;
         let gathered = match gather.kind {
-            MailKind::NeedsYou => self.gather_failures(&tx, gather, &notices).await?,
-            _ => self.gather_recoveries(&tx, gather, &notices).await?,
+            MailKind::BackAgain => self.gather_recoveries(&tx, gather, &notices).await?,
+            _ => self.gather_for_admins(&tx, gather, &notices).await?,
         };
         for some in notices.chunks(ROWS) {
             let places: Vec<String> = (2..2 + some.len()).map(|place| format!("${place}")).collect();
@@ -147,7 +141,7 @@ impl Store {
         if matches!(gathered, Gathered::Made(_) | Gathered::Nobody) {
             let close = "UPDATE mail_windows SET until_at = $3 WHERE org_id = $1 AND kind = $2";
             let until = micros(gather.at + gather.window);
-            sql::run(&tx, doing, close, values![gather.org.as_str(), effect.as_str(), until]).await?;
+            sql::run(&tx, doing, close, values![gather.org.as_str(), effect, until]).await?;
         }
         tx.commit().await.map_err(failed(doing))?;
         let connectors: HashSet<&str> = notices.iter().map(|notice| notice.connector_id.as_str()).collect();
@@ -155,14 +149,14 @@ impl Store {
         Ok(gathered)
     }
 
-    async fn gather_failures(
+    async fn gather_for_admins(
         &self,
         tx: &impl ConnectionTrait,
         gather: &Gather<'_>,
         notices: &[Notice],
     ) -> Result<Gathered, StoreError> {
-        let standing =
-            |notice: &&Notice| notice.health() == Some(Health::AuthFailed) && notice.epoch_now == Some(notice.epoch);
+        let health = if gather.kind == MailKind::NeedsYou { Health::AuthFailed } else { Health::Connected };
+        let standing = |notice: &&Notice| notice.health() == Some(health) && notice.epoch_now == Some(notice.epoch);
         let failures: Vec<(ConnectorId, &Notice)> =
             notices.iter().filter(standing).map(|notice| (notice.connector_id.as_str().into(), notice)).collect();
         if failures.is_empty() {
@@ -193,15 +187,19 @@ impl Store {
             let mail = NewMail {
                 user: admin.user_id.as_deref(),
                 recipient: &admin.recipient,
-                ..mail(Some(gather.org), MailKind::NeedsYou, stage)
+                ..mail(Some(gather.org), gather.kind, stage)
             };
             self.insert_mail(tx, gather.domain, gather.at, &mail).await?;
         }
         if !admins.is_empty() {
             return Ok(Gathered::Made(admins.len()));
         }
-        let nobody = mail(Some(gather.org), MailKind::NeedsYou, MailStage::Nobody);
+        let nobody = mail(Some(gather.org), gather.kind, MailStage::Nobody);
         self.insert_mail(tx, gather.domain, gather.at, &nobody).await?;
+        // The operators hear of it once it has ended.
+        if gather.kind != MailKind::NeedsYou {
+            return Ok(Gathered::Nobody);
+        }
         for operator in self.operators_to_tell(tx, gather.operators).await? {
             let mail = NewMail {
                 user: operator.user_id.as_deref(),

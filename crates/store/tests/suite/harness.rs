@@ -189,6 +189,7 @@ pub(crate) fn tokens(mark: &str) -> TokenSet {
         expires_at: Some(moment(3600)),
         expires_assumed: true,
         refresh_expires_at: Some(moment(90_000)),
+        refresh_end_fixed: false,
         scopes: vec!["read".to_owned(), "write".to_owned()],
         base_url: Some("https://acme.example/api/".parse().unwrap()),
     }

@@ -9,8 +9,8 @@ use axum::{
     extract::{Query, State},
     response::Response,
 };
-use chrono::{DateTime, TimeDelta, Utc};
-use holdfast_core::{ConnectorId, Health, Role};
+use chrono::{DateTime, Utc};
+use holdfast_core::{ConnectorId, Health, Role, refresh::timing};
 use holdfast_store::{AgentBrief, ConnectorLine, LineCount, LineFilter, LineState};
 use serde::{Deserialize, Serialize};
 
@@ -36,8 +36,6 @@ const PAGE: u64 = 50;
 const TOLD: u64 = 20;
 /// So many agents are named in a row.
 const NAMED: usize = 2;
-/// What cannot be renewed is told of this long before its end.
-const AHEAD: TimeDelta = TimeDelta::days(7);
 
 /// What stands in the address bar; all of it made by a form that works without script.
 #[derive(Default, Deserialize)]
@@ -141,7 +139,7 @@ pub(super) async fn show(
     let counts = store.count_connectors(org).await?;
     let failed = store.failed_lines(org, TOLD).await?;
     let degraded = store.degraded_lines(org, TOLD).await?;
-    let ending = store.ending_lines(org, now + AHEAD, TOLD).await?;
+    let ending = store.ending_lines(org, now + timing::WARNINGS[0], TOLD).await?;
     let page = store.connector_lines(org, &filter, some(&asked.cursor).as_deref(), PAGE).await?;
 
     let told = failed.iter().chain(&degraded).chain(&ending).chain(&page.data);
@@ -243,9 +241,9 @@ fn degraded_need(app: &App, line: &ConnectorLine, now: DateTime<Utc>) -> Option<
 }
 
 fn ending_need(app: &App, line: &ConnectorLine, now: DateTime<Utc>) -> Need {
-    let said = words::ending(app.provider_name(&line.provider));
+    let said = words::ending(app.provider_name(&line.provider), line.renewed);
     let badge = Badge { tone: words::WARN, word: "Ends soon" };
-    let ends = Moment::new(line.expires_at.unwrap_or(now), now);
+    let ends = Moment::new(line.ends_at.unwrap_or(now), now);
     Need { when: "ends", ..need(app, line, said, badge, ends) }
 }
 

@@ -7,7 +7,7 @@ use axum::{
     response::Response,
 };
 use chrono::{DateTime, Utc};
-use holdfast_core::{Fingerprint, Health, Role, Secret, credential::Trouble as Class};
+use holdfast_core::{Fingerprint, Health, Role, Secret, credential::Trouble as Class, refresh::timing};
 use holdfast_store::{AgentBrief, ConnectorView, Session};
 use secrecy::ExposeSecret;
 use serde::{Deserialize, Serialize};
@@ -296,8 +296,12 @@ fn degraded(view: &ConnectorView, provider: &str, now: DateTime<Utc>) -> Option<
 fn ends(view: &ConnectorView, provider: &str, now: DateTime<Utc>) -> Option<Ends> {
     let snapshot = &view.snapshot;
     let tokens = snapshot.credential.secret.tokens().filter(|_| snapshot.health == Health::Connected)?;
-    let at = tokens.expires_at.filter(|_| tokens.refresh_token.is_none())?;
-    let said = words::ending(provider);
+    let at = tokens.ends_at()?;
+    // A year's grant is no news in its first months.
+    if tokens.refresh_token.is_some() && at - now > timing::WARNINGS[0] {
+        return None;
+    }
+    let said = words::ending(provider, tokens.refresh_token.is_some());
     Some(Ends { what: said.what, todo: said.todo, at: Moment::new(at, now) })
 }
 

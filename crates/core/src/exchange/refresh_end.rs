@@ -1,0 +1,132 @@
+//! When a refresh token ends, from what its answer says and from what is known of its provider. Pure.
+
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
+
+use super::TokenAnswer;
+use crate::{
+    credential::TokenSet,
+    provider::{OAuth2, RefreshLife},
+};
+
+/// Told lives are whole seconds, and answers take their time: over less than this nobody can tell whether an end moves.
+const TELLING: TimeDelta = TimeDelta::minutes(2);
+
+/// When the refresh token ends, and whether no refresh moves that; `same_token`: it is the old one, repeated or left out. An end that moves along with the time between two
+/// answers begins anew with each; one that does not is fixed, and stays as it was told first.
+pub(super) fn refresh_end(
+    facts: &OAuth2,
+    old: Option<&TokenSet>,
+    answer: &TokenAnswer,
+    same_token: bool,
+    received_at: DateTime<Utc>,
+) -> (Option<DateTime<Utc>>, bool) {
+    let after = |life: Duration| received_at.checked_add_signed(TimeDelta::from_std(life).ok()?);
+    let before = old.and_then(|old| old.refresh_expires_at);
+    let was_fixed = old.is_some_and(|old| old.refresh_end_fixed);
+    let told = answer.refresh_expires_in.and_then(after);
+    match (told, facts.refresh_life) {
+        (Some(told), life) => {
+            let moved = before.map(|before| told - before);
+            let between = old.map(|old| received_at - old.obtained_at).filter(|between| *between >= TELLING);
+            let stays = match (moved, between) {
+                (Some(moved), Some(between)) => moved < between / 2,
+                _ => was_fixed,
+            };
+            let same = moved.is_some_and(|moved| moved.abs() < TELLING);
+            let fixed = stays || matches!(life, RefreshLife::Age(_));
+            (before.filter(|_| fixed && same).or(Some(told)), fixed)
+        }
+        (None, RefreshLife::Idle(life)) => (after(life), false),
+        (None, RefreshLife::Age(life)) => (before.or_else(|| after(life)), true),
+        // Another token, of which nothing is said.
+        (None, RefreshLife::AsTold) if !same_token && !was_fixed => (None, false),
+        (None, RefreshLife::AsTold) => (before, was_fixed),
+    }
+}
+
+/// The end of a refresh token that came without an answer, as in an import; see [`merge`].
+pub fn first_refresh_end(facts: &OAuth2, received_at: DateTime<Utc>) -> (Option<DateTime<Utc>>, bool) {
+    let after = |life: Duration| received_at.checked_add_signed(TimeDelta::from_std(life).ok()?);
+    match facts.refresh_life {
+        RefreshLife::AsTold => (None, false),
+        RefreshLife::Idle(life) => (after(life), false),
+        RefreshLife::Age(life) => (after(life), true),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use secrecy::SecretString;
+
+    use super::*;
+    use crate::{exchange::merge, testkit::FakeProvider};
+
+    const DAY: u64 = 24 * 3600;
+
+    fn start() -> DateTime<Utc> {
+        DateTime::UNIX_EPOCH
+    }
+
+    fn facts(refresh_life: RefreshLife) -> OAuth2 {
+        OAuth2 { refresh_life, ..FakeProvider::new().facts }
+    }
+
+    fn answer(refresh_expires_in: Option<u64>) -> TokenAnswer {
+        TokenAnswer {
+            access_token: SecretString::from("at"),
+            refresh_token: Some(SecretString::from("rt")),
+            expires_in: Some(Duration::from_hours(1)),
+            refresh_expires_in: refresh_expires_in.map(Duration::from_secs),
+            scopes: None,
+            base_url: None,
+        }
+    }
+
+    /// A grant at 0 and refreshes at these seconds, each told the rest of the refresh token's life; the end in days and
+    /// whether it is fixed, after each.
+    fn follow(facts: &OAuth2, told: &[(u64, Option<u64>)]) -> Vec<(Option<i64>, bool)> {
+        let mut set: Option<TokenSet> = None;
+        let step = |&(at, told): &(u64, Option<u64>)| {
+            let answer = TokenAnswer { refresh_token: Some(format!("rt{at}").into()), ..answer(told) };
+            let merged = merge(facts, set.as_ref(), &answer, start() + Duration::from_secs(at));
+            set = Some(merged.clone());
+            (merged.refresh_expires_at.map(|end| (end - start()).num_days()), merged.refresh_end_fixed)
+        };
+        told.iter().map(step).collect()
+    }
+
+    #[test]
+    fn a_told_life_that_begins_anew_is_extended_by_each_refresh() {
+        let told = [(0, Some(90 * DAY)), (30, Some(90 * DAY)), (DAY, Some(90 * DAY)), (45 * DAY, Some(90 * DAY))];
+        let seen = follow(&facts(RefreshLife::AsTold), &told);
+        assert_eq!(seen, [(Some(90), false), (Some(90), false), (Some(91), false), (Some(135), false)]);
+    }
+
+    #[test]
+    fn a_told_life_that_only_runs_down_is_seen_to_be_fixed_and_stays_where_it_was() {
+        let week = 7 * DAY;
+        let told = [(0, Some(week)), (30, Some(week - 30)), (3600, Some(week - 3599)), (6 * DAY, Some(DAY + 2))];
+        let facts = facts(RefreshLife::AsTold);
+        assert_eq!(follow(&facts, &told), [(Some(7), false), (Some(7), false), (Some(7), true), (Some(7), true)]);
+    }
+
+    #[test]
+    fn a_fixed_end_is_not_forgotten_by_an_answer_that_does_not_say_it() {
+        let week = 7 * DAY;
+        let told = [(0, Some(week)), (3600, Some(week - 3600)), (7200, None), (9000, Some(30 * DAY))];
+        let seen = follow(&facts(RefreshLife::AsTold), &told);
+        assert_eq!(seen, [(Some(7), false), (Some(7), true), (Some(7), true), (Some(30), false)]);
+    }
+
+    #[test]
+    fn what_a_provider_is_known_for_holds_where_answers_say_nothing() {
+        let silent = [(0, None), (10 * DAY, None), (20 * DAY, None)];
+        let idle = follow(&facts(RefreshLife::Idle(Duration::from_hours(24 * 30))), &silent);
+        assert_eq!(idle, [(Some(30), false), (Some(40), false), (Some(50), false)]);
+        let age = follow(&facts(RefreshLife::Age(Duration::from_hours(24 * 30))), &silent);
+        assert_eq!(age, [(Some(30), true); 3]);
+        assert_eq!(follow(&facts(RefreshLife::AsTold), &silent), [(None, false); 3]);
+    }
+}
