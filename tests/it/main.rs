@@ -9,6 +9,7 @@ mod cli;
 mod connect;
 mod contract;
 mod demo;
+mod expiry;
 mod health;
 mod import;
 mod leases;

@@ -6,6 +6,7 @@ mod lines;
 mod mail;
 mod pools;
 mod redis;
+mod schedule;
 mod signals;
 
 use std::time::Duration;

@@ -242,6 +242,13 @@ impl Setup<'_> {
         self
     }
 
+    /// With a variable that is none of ours: `TZ`.
+    #[must_use]
+    pub fn with_variable(mut self, name: &str, value: &str) -> Self {
+        self.environment.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
     /// With all of these.
     #[must_use]
     pub fn with_all(self, settings: &[(&str, &str)]) -> Self {

@@ -128,6 +128,30 @@ mod tests {
     use super::*;
 
     #[test]
+    fn every_metric_stands_in_the_documents() {
+        let documents = include_str!("../../../docs/METRICS.md");
+        for name in [
+            EXCHANGES,
+            EXCHANGE_SECONDS,
+            EXCHANGES_OPEN,
+            FLIGHTS_JOINED,
+            LEASE_WAIT_SECONDS,
+            HELD,
+            FALSE_ALARMS,
+            REFRESHES_DUE,
+            REFRESHES_OVERDUE,
+            REFRESHES_CLAIMED,
+            REFRESH_LATE_SECONDS,
+            AGENT_RUNS,
+            MAILS,
+            MAILS_OPEN,
+            MAIL_TROUBLE_SECONDS,
+        ] {
+            assert!(documents.contains(&format!("| `{name}` |")), "{name}");
+        }
+    }
+
+    #[test]
     fn what_is_counted_is_rendered_with_its_description() {
         let metrics = Metrics::install();
 

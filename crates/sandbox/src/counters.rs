@@ -77,6 +77,34 @@ impl Count {
     }
 }
 
+/// How many there are at the same time.
+#[derive(Debug, Default)]
+pub(crate) struct AtOnce {
+    now: AtomicU64,
+    most: AtomicU64,
+}
+
+impl AtOnce {
+    /// One more, until the answer is dropped.
+    pub(crate) fn enter(&self) -> impl Drop + '_ {
+        let now = self.now.fetch_add(1, Ordering::SeqCst) + 1;
+        self.most.fetch_max(now, Ordering::SeqCst);
+        Inside(self)
+    }
+
+    pub(crate) fn most(&self) -> u64 {
+        self.most.load(Ordering::SeqCst)
+    }
+}
+
+struct Inside<'a>(&'a AtOnce);
+
+impl Drop for Inside<'_> {
+    fn drop(&mut self) {
+        self.0.now.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
 /// The live form of [`Counters`].
 #[derive(Debug, Default)]
 pub(crate) struct Counts {

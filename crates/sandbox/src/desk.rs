@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use crate::clock::Clock;
-use crate::counters::Counts;
+use crate::counters::{AtOnce, Counts};
 use crate::faults::{Faults, Gate};
 use crate::keep::{DeskState, Keeper, State};
 use crate::options::{Client, Options, Scene};
@@ -99,6 +99,8 @@ pub(crate) struct World {
     pub(crate) client: Mutex<Client>,
     desks: RwLock<BTreeMap<String, Arc<Desk>>>,
     seq: AtomicU64,
+    /// Refreshes at the token endpoints of all helpdesks.
+    pub(crate) at_once: AtOnce,
     /// Where there is a file.
     pub(crate) keeper: OnceLock<Keeper>,
 }
@@ -111,6 +113,7 @@ impl World {
             client: Mutex::new(Client::new(start.redirect_uris.clone())),
             desks: RwLock::default(),
             seq: AtomicU64::new(1),
+            at_once: AtOnce::default(),
             keeper: OnceLock::new(),
             start,
         };

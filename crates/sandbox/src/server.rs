@@ -234,6 +234,11 @@ impl Sandbox {
         sum
     }
 
+    /// The most refresh requests, to all helpdesks, that were under way at the same time.
+    pub fn most_exchanges_at_once(&self) -> u64 {
+        self.world.at_once.most()
+    }
+
     /// Moves the sandbox's clock forward.
     pub fn advance(&self, by: Duration) {
         self.world.clock.advance(by);

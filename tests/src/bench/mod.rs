@@ -1,6 +1,8 @@
 //! What a user of Holdfast waits for, pays for and must never see, as figures against goals.
 
 mod bare;
+mod database;
+mod endpoint;
 mod load;
 mod machine;
 mod mail;
@@ -8,9 +10,12 @@ mod pages;
 mod process;
 mod proxy;
 mod report;
+mod scan;
+mod schedule;
 mod start;
 mod storm;
 mod token;
+mod wake;
 mod wire;
 
 use std::time::Duration;
@@ -25,11 +30,14 @@ use report::Report;
 const USAGE: &str = "usage: bench [--json] [--only PART]...
 
   --json        print JSON instead of a table
-  --only PART   token, proxy, memory, start, pages, storm or mail; may be repeated
+  --only PART   token, proxy, memory, start, pages, storm, wake, schedule, scan, kept or mail; may be
+                repeated
 
-HOLDFAST_TEST_POSTGRES: URL of a PostgreSQL server where databases may be created; storm needs it. mail needs python3-aiosmtpd.";
+HOLDFAST_TEST_POSTGRES: URL of a PostgreSQL server where databases may be created; storm, wake, schedule, scan and kept
+need it. mail needs python3-aiosmtpd.";
 
-const PARTS: [&str; 7] = ["token", "proxy", "memory", "start", "pages", "storm", "mail"];
+const PARTS: [&str; 11] =
+    ["token", "proxy", "memory", "start", "pages", "storm", "wake", "schedule", "scan", "kept", "mail"];
 
 /// Reads the arguments and measures. A missed goal is a figure, not an error; not being able to measure is one.
 pub(crate) fn main() -> anyhow::Result<()> {
@@ -76,6 +84,18 @@ async fn measure(only: &[String]) -> anyhow::Result<Report> {
     }
     if wanted("storm") {
         storm::run(&mut report).await.context("callers at expiry")?;
+    }
+    if wanted("wake") {
+        wake::run(&mut report).await.context("waiters of another replica")?;
+    }
+    if wanted("schedule") {
+        schedule::run(&mut report).await.context("scheduled refreshes")?;
+    }
+    if wanted("scan") {
+        scan::run(&mut report).await.context("the look for what is due")?;
+    }
+    if wanted("kept") {
+        start::kept(&mut report).await.context("memory for what was read")?;
     }
     if wanted("mail") {
         mail::run(&mut report).await.context("failure to mail")?;

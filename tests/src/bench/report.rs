@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 #[derive(Clone, Copy)]
 pub(super) enum Goal {
     AtLeast(f64),
+    AtMost(f64),
     Under(f64),
     Exactly(f64),
     /// Said to explain the others.
@@ -30,6 +31,7 @@ impl Goal {
     fn met(self, value: f64) -> Option<bool> {
         match self {
             Self::AtLeast(goal) => Some(value >= goal),
+            Self::AtMost(goal) => Some(value <= goal),
             Self::Under(goal) => Some(value < goal),
             Self::Exactly(goal) => Some((value - goal).abs() < f64::EPSILON),
             Self::None => None,
@@ -39,6 +41,7 @@ impl Goal {
     fn text(self, unit: &str) -> String {
         match self {
             Self::AtLeast(goal) => format!("at least {goal} {unit}"),
+            Self::AtMost(goal) => format!("at most {goal} {unit}").trim().to_owned(),
             Self::Under(goal) => format!("under {goal} {unit}"),
             Self::Exactly(goal) => format!("{goal}"),
             Self::None => String::new(),

@@ -7,10 +7,9 @@ use anyhow::{Context, ensure};
 use futures::future::try_join_all;
 use holdfast_sandbox::{CLIENT_ID, CLIENT_SECRET, GrantRequest, Sandbox};
 use serde_json::{Value, json};
-use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
-use url::Url;
 
 use super::{
+    database::Database,
     median, millis, pause,
     process::{Installation, Running, random_word},
     report::{Goal, Report},
@@ -23,7 +22,6 @@ const ROUNDS: usize = 7;
 const ENDPOINT: Duration = Duration::from_millis(200);
 /// A token is warm for half of it.
 const LIFE: Duration = Duration::from_secs(3);
-const POSTGRES: &str = "HOLDFAST_TEST_POSTGRES";
 
 /// One expiry.
 struct Round {
@@ -37,9 +35,10 @@ pub(super) async fn run(report: &mut Report) -> anyhow::Result<()> {
     measure(report, &sandbox, &sqlite, 1, "one replica, SQLite", 250.0).await?;
 
     let database = Database::create().await?;
-    let postgres = installation(&sandbox)?.with("HOLDFAST_DATABASE__URL", database.url.as_str());
+    let postgres = installation(&sandbox)?.with("HOLDFAST_DATABASE__URL", database.url());
     measure(report, &sandbox, &postgres, 1, "one replica, PostgreSQL", 250.0).await?;
     measure(report, &sandbox, &postgres, 2, "two replicas, PostgreSQL", 350.0).await?;
+    measure(report, &sandbox, &postgres, 4, "four replicas, PostgreSQL", 350.0).await?;
     database.drop().await?;
     sandbox.stop().await;
     Ok(())
@@ -141,36 +140,4 @@ async fn expiry(sandbox: &Sandbox, key: &str, callers: &mut [Connection]) -> any
     let exchanges = helpdesk.counters().exchanges;
     sandbox.close_helpdesk(&name);
     Ok(Round { slowest, exchanges })
-}
-
-/// A database of its own on the given server.
-struct Database {
-    server: String,
-    name: String,
-    url: Url,
-}
-
-impl Database {
-    async fn create() -> anyhow::Result<Self> {
-        let server = std::env::var_os(POSTGRES).filter(|url| !url.is_empty());
-        let server = server.with_context(|| format!("set {POSTGRES}, or run `cargo xtask bench`"))?;
-        let server = server.into_string().ok().context("its URL is no text")?;
-        let name = format!("holdfast_bench_{}", random_word());
-        let mut url = Url::parse(&server).context("its URL is none")?;
-        url.set_path(&name);
-        let database = Self { server, name, url };
-        database.run("CREATE DATABASE", "").await?;
-        Ok(database)
-    }
-
-    async fn drop(self) -> anyhow::Result<()> {
-        self.run("DROP DATABASE", "WITH (FORCE)").await
-    }
-
-    async fn run(&self, before: &str, after: &str) -> anyhow::Result<()> {
-        let mut connection = PgConnection::connect(&self.server).await.context("PostgreSQL cannot be reached")?;
-        let sql = format!("{before} {} {after}", self.name);
-        sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut connection).await?;
-        Ok(connection.close().await?)
-    }
 }

@@ -15,8 +15,9 @@ use holdfast_core::{
     exchange::{Refusal, Verdict},
     health::Health,
     ports::{Body, ClaimDue, DueStore as _, Http, HttpFailure, HttpRequest, HttpResponse},
-    provider::{About, Account, ApiAnswer, Auth, AuthKind, Identity, Invalid, OAuth2},
+    provider::{About, Account, ApiAnswer, Auth, AuthKind, Identity, Invalid, OAuth2, RefreshLife},
     refresh::schedule::Allowance,
+    testkit::Script,
     tool::{ToolCall, ToolOutput},
 };
 use http::StatusCode;
@@ -113,13 +114,15 @@ struct Crowd {
     takes: HashMap<&'static str, Duration>,
     /// Served in a second; more are told to wait for 5 s.
     per_second: Option<usize>,
+    /// What answers say of the access token's life.
+    life: serde_json::Value,
     seen: Mutex<HashMap<String, Seen>>,
 }
 
 impl Crowd {
     fn new(clock: &Arc<PausedClock>, takes: &[(&'static str, Duration)]) -> Self {
         let takes = takes.iter().copied().collect();
-        Self { clock: Arc::clone(clock), takes, per_second: None, seen: Mutex::default() }
+        Self { clock: Arc::clone(clock), takes, per_second: None, life: json!(3600), seen: Mutex::default() }
     }
 
     fn seen(&self, provider: &str) -> Seen {
@@ -152,7 +155,7 @@ impl Http for Crowd {
                 assert!(seen.served.iter().all(|(_, before)| *before != presented), "{presented} was presented twice");
                 seen.served.push((now, presented.clone()));
                 let next = format!("{presented}'");
-                (200, json!({"access_token": next, "refresh_token": next, "expires_in": 3600}))
+                (200, json!({"access_token": next, "refresh_token": next, "expires_in": self.life}))
             }
         };
         self.clock.sleep(self.takes[provider.as_str()]).await;
@@ -443,4 +446,65 @@ async fn a_connector_that_nobody_asks_for_outlives_the_idle_limit_of_its_refresh
     assert_eq!(ask_token(&replica.0, &connector).await, token(&rig.rig.store.row(&connector)));
     let times: Vec<_> = rig.crowd.seen("quick").served.into_iter().map(|(at, _)| at).collect();
     assert!(times.windows(2).all(|pair| pair[1] - pair[0] < HOUR), "an access token ended in between");
+}
+
+/// EX-09, where nothing but idleness ends: the access token never does.
+#[tokio::test(start_paused = true)]
+async fn a_refresh_token_that_dies_of_idleness_is_kept_alive_and_one_that_dies_of_age_is_left_alone() {
+    const DAY: Duration = Duration::from_hours(24);
+    let mut rig = CrowdRig::with(&[("quick", TENTH), ("slow", TENTH)], |crowd| crowd.life = serde_json::Value::Null);
+    let lasting = |life: RefreshLife| {
+        move |facts: &mut OAuth2| {
+            facts.expires_in_default = None;
+            facts.refresh_life = life;
+        }
+    };
+    rig.providers = vec![
+        Named::with(&QUICK, lasting(RefreshLife::Idle(DAY * 30))),
+        Named::with(&SLOW, lasting(RefreshLife::Age(DAY * 365))),
+    ];
+    let (idle, aging) = (rig.connect("quick", 1, HOUR), rig.connect("slow", 1, HOUR));
+    // The first refresh brings tokens without an end.
+    rig.rig.store.change(&idle[0], never_ends);
+    rig.rig.store.change(&aging[0], never_ends);
+    let both = [idle[0].clone(), aging[0].clone()];
+    rig.due_now(&both);
+    let replica = rig.replica("a");
+    let _stop = serve(&replica, ScheduleSettings { interval: HOUR, ..ScheduleSettings::default() });
+
+    rig.rig.pass(DAY * 120).await;
+
+    let served = rig.crowd.seen("quick").served;
+    assert!((7..=9).contains(&served.len()), "{} exchanges in 120 days", served.len());
+    assert!(served.windows(2).all(|pair| pair[1].0 - pair[0].0 < DAY * 16), "well inside of 30 days");
+    assert_eq!(rig.crowd.seen("slow").served.len(), 1, "nothing is won by refreshing it");
+    assert_eq!(rig.rig.store.row(&aging[0]).credential.due_at, None);
+    let _token = ask(&replica.0, &idle[0]).await.unwrap();
+}
+
+fn never_ends(row: &mut Snapshot) {
+    if let Secret::Tokens(tokens) = &mut row.credential.secret {
+        tokens.expires_at = None;
+    }
+}
+
+/// EX-02: the last known life stands in for the one that is missing, and the token is renewed ahead of it.
+#[tokio::test(start_paused = true)]
+async fn one_answer_without_a_life_does_not_switch_the_scheduler_off() {
+    let rig = Rig::new();
+    let replica = rig.replica("a");
+    let connector = rig.store.connect("con", &rig.endpoint.grant(), HOUR);
+    rig.endpoint.script([
+        Script::Changed(json!({"expires_in": 3600})),
+        Script::Changed(json!({"expires_in": null})),
+        Script::Changed(json!({"expires_in": 3600})),
+    ]);
+    let _stop = serve(&replica, ScheduleSettings::default());
+
+    rig.pass(HOUR * 3).await;
+
+    let times: Vec<_> = rig.endpoint.posts().into_iter().map(|post| post.at).collect();
+    assert!(times.len() >= 3, "{times:?}");
+    assert!(times.windows(2).all(|pair| pair[1] - pair[0] < HOUR), "each before the hour was over: {times:?}");
+    assert_eq!(rig.store.row(&connector).health, Health::Connected);
 }

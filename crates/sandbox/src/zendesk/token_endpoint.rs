@@ -85,6 +85,7 @@ impl Endpoint {
         if refreshes {
             counts.exchanges.up();
         }
+        let _inside = refreshes.then(|| self.world.at_once.enter());
         pause(plan.delay_ms).await;
         self.desk.gate.may_process().await;
         if let Some(canned) = plan.canned.as_ref().filter(|canned| !canned.after_processing) {
