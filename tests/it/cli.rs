@@ -255,7 +255,17 @@ async fn doctor_says_what_is_wrong_and_what_to_do(db: Arc<Database>) {
     let names: Vec<_> = findings(&well).into_iter().map(|(name, _)| name).collect();
     assert_eq!(
         names,
-        ["configuration", "database", "schema", "master key", "clock", "mail server", "OAuth app", "public URL"]
+        [
+            "configuration",
+            "database",
+            "schema",
+            "master key",
+            "clock",
+            "lifeboat",
+            "mail server",
+            "OAuth app",
+            "public URL"
+        ]
     );
     assert!(findings(&well).iter().all(|(_, ok)| *ok), "{well:?}");
     let words = place.run("doctor").await.done();
@@ -265,6 +275,8 @@ async fn doctor_says_what_is_wrong_and_what_to_do(db: Arc<Database>) {
         ("HOLDFAST_MASTER_KEY_FILE", "missing.key", "configuration", "correct that key"),
         ("HOLDFAST_LISTEN", "nowhere", "configuration", "correct that key"),
         ("HOLDFAST_DATABASE__URL", "postgres://nobody@127.0.0.1:1/none", "database", "check database.url"),
+        ("HOLDFAST_LIFEBOAT__DIR", "master.key", "lifeboat", "make it a folder"),
+        ("HOLDFAST_LIFEBOAT__DIR", "/proc/lifeboat", "lifeboat", "make it a folder"),
     ] {
         let ill = place.here.with(name, value);
         let ended = ill.run(&["doctor", "--json"]).await;

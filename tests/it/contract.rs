@@ -486,6 +486,7 @@ async fn a_readiness_check_needs_no_key(db: Arc<Database>) {
     let body: Value = serde_json::from_str(&text).unwrap();
     assert_eq!((status, &body["ready"]), (200, &json!(true)), "{text}");
     assert_eq!(body["checks"], json!({ "database": true, "signals": true, "serving": true }));
+    assert_eq!(body["degraded"], json!([]));
 }
 
 /// A credential that was put in the wrong place must not come back in an error.

@@ -13,6 +13,7 @@ mod expiry;
 mod health;
 mod import;
 mod leases;
+mod lifeboat;
 mod mail;
 mod mass;
 mod proxy;

@@ -2,6 +2,7 @@
 
 mod crash;
 mod expiry;
+mod lifeboat;
 mod lines;
 mod mail;
 mod pools;

@@ -1,6 +1,9 @@
 //! What replicas share: a PostgreSQL database of their own, a sandbox, an org with an API key.
 
-use std::{net::SocketAddr, path::Path};
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+};
 
 use futures::future::join_all;
 use holdfast_app::seams::OsRandom;
@@ -153,7 +156,13 @@ impl Cluster {
 
     /// A replica to be set up.
     pub fn replica(&self, name: &'static str) -> Setup<'_> {
-        Setup { cluster: self, name, environment: self.environment.clone() }
+        let setup = Setup { cluster: self, name, environment: self.environment.clone() };
+        setup.with("lifeboat.dir", &self.lifeboat(name).display().to_string())
+    }
+
+    /// The lifeboat of the replica of this name.
+    pub fn lifeboat(&self, name: &str) -> PathBuf {
+        self.folder.path().join(format!("{name}.lifeboat"))
     }
 
     /// Two replicas, `one` and `two`, with the same settings.

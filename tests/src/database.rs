@@ -70,6 +70,67 @@ impl Database {
         done.expect("the statement is right");
     }
 
+    /// From here on the database refuses to write to these tables, or to write at all where none is named, to everybody.
+    pub async fn refuse_writes(&self, tables: &[&str]) {
+        if tables.is_empty() && !self.is_sqlite() {
+            // As after a failover to a standby: whoever is connected has to connect again, and may only read.
+            self.execute(&format!("ALTER DATABASE {} SET default_transaction_read_only = on", self.name())).await;
+            return self.hang_up().await;
+        }
+        let all = ["leases", "exchanges", "credentials", "connectors", "connect_sessions", "replicas"];
+        for table in if tables.is_empty() { &all } else { tables } {
+            if self.is_sqlite() {
+                for event in ["INSERT", "UPDATE", "DELETE"] {
+                    self.execute(&format!(
+                        "CREATE TRIGGER refuse_{event}_{table} BEFORE {event} ON {table} \
+                         BEGIN SELECT RAISE(ABORT, 'writes are refused'); END"
+                    ))
+                    .await;
+                }
+            } else {
+                self.execute(
+                    "CREATE OR REPLACE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS \
+                     $$ BEGIN RAISE EXCEPTION 'writes are refused'; END $$",
+                )
+                .await;
+                self.execute(&format!(
+                    "CREATE TRIGGER refuse_{table} BEFORE INSERT OR UPDATE OR DELETE ON {table} \
+                     FOR EACH STATEMENT EXECUTE FUNCTION refuse()"
+                ))
+                .await;
+            }
+        }
+    }
+
+    /// It takes everything again.
+    pub async fn allow_writes(&self) {
+        if self.is_sqlite() {
+            let triggers = "SELECT name FROM sqlite_master WHERE type = 'trigger' AND name LIKE 'refuse_%'";
+            for trigger in self.texts(triggers).await {
+                self.execute(&format!("DROP TRIGGER {trigger}")).await;
+            }
+            return;
+        }
+        let mut server = self.server().await;
+        let reset = format!("ALTER DATABASE {} RESET default_transaction_read_only", self.name());
+        for sql in ["SET default_transaction_read_only = off", &reset, "DROP FUNCTION IF EXISTS refuse CASCADE"] {
+            server.execute(AssertSqlSafe(sql.to_owned())).await.expect("the statement is right");
+        }
+        self.hang_up().await;
+    }
+
+    fn name(&self) -> &str {
+        self.url.rsplit('/').next().expect("a URL has a path")
+    }
+
+    async fn hang_up(&self) {
+        self.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+             WHERE datname = current_database() AND pid <> pg_backend_pid()",
+        )
+        .await;
+    }
+
     /// One number.
     pub async fn number(&self, sql: &str) -> i64 {
         let sql = AssertSqlSafe(sql.to_owned());

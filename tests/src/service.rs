@@ -224,6 +224,7 @@ impl TestApp {
         config.database.url = db.url.clone().into();
         config.database.max_connections = 5;
         config.master_key = Some(db.master_key.clone());
+        config.lifeboat.dir = Some(db.path("lifeboat"));
         config.network.allow_private_hosts = vec![PrivateHost::Loopback];
         config.refresh.confirm_pause = Duration::from_millis(20);
         // The scheduler is for the tests that want it: the clock is moved by less.

@@ -10,7 +10,7 @@ use holdfast_core::{
     refresh::{Ports, schedule::Scheduler},
 };
 use holdfast_redis_leases::{Redis, RedisLeases};
-use holdfast_store::{MasterKey, Options, ServingLock, Store};
+use holdfast_store::{MasterKey, Options, ServingLock, Spool, Store};
 use secrecy::ExposeSecret;
 use tokio::sync::{Notify, broadcast::error::RecvError};
 use tokio_util::sync::CancellationToken;
@@ -50,6 +50,8 @@ pub struct App {
     pub store: Store,
     /// Where leases are kept, if not in the database.
     pub redis: Option<Arc<Redis>>,
+    /// Where token sets go that the database cannot take.
+    pub lifeboat: Spool,
     /// The only way to a token.
     pub engine: Arc<Engine>,
     /// API keys.
@@ -118,12 +120,14 @@ impl App {
             None => Arc::new(store.clone()),
         };
         let apps = Arc::new(Apps::new(&config, store.clone()));
+        let lifeboat = store.lifeboat(config.lifeboat_dir());
         let ports = Ports {
             clock: seams.clock.clone(),
             random: seams.random.clone(),
             http: seams.http.clone(),
             store: Arc::new(store.clone()),
             leases,
+            lifeboat: Arc::new(lifeboat.clone()),
             signals: Arc::new(store.clone()),
             apps: Arc::clone(&apps) as _,
             meter: Arc::new(metrics.clone()),
@@ -135,6 +139,7 @@ impl App {
             seams,
             store,
             redis,
+            lifeboat,
             engine,
             keys: Keys::default(),
             apps,

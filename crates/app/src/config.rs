@@ -22,9 +22,9 @@ use url::{Host, Url};
 pub use agents::AgentsConfig;
 pub use error::ConfigError;
 pub use sections::{
-    CacheConfig, ConnectConfig, Database, LockBackend, LockConfig, LogConfig, LogFormat, MailConfig, NetworkConfig,
-    OAuthAppConfig, OperatorConfig, PrivateHost, ProviderConfig, ProxyConfig, RefreshConfig, ShutdownConfig,
-    SmtpConfig,
+    CacheConfig, ConnectConfig, Database, LifeboatConfig, LockBackend, LockConfig, LogConfig, LogFormat, MailConfig,
+    NetworkConfig, OAuthAppConfig, OperatorConfig, PrivateHost, ProviderConfig, ProxyConfig, RefreshConfig,
+    ShutdownConfig, SmtpConfig,
 };
 pub use source::Sources;
 
@@ -53,6 +53,9 @@ pub struct Config {
     pub refresh: RefreshConfig,
     /// `[cache]`
     pub cache: CacheConfig,
+    /// `[lifeboat]`
+    #[serde(default)]
+    pub lifeboat: LifeboatConfig,
     /// `[agents]`
     pub agents: AgentsConfig,
     /// `[lock]`
@@ -119,6 +122,16 @@ impl Config {
             allowance: of(&ProviderConfig::default()),
             providers: self.providers.iter().map(|(id, provider)| (id.clone(), of(provider))).collect(),
         }
+    }
+
+    /// Where token sets go that the database cannot take: beside the SQLite file, or in the working folder.
+    pub fn lifeboat_dir(&self) -> PathBuf {
+        let beside = || self.database.sqlite_path().unwrap_or_else(|| PathBuf::from("holdfast"));
+        self.lifeboat.dir.clone().unwrap_or_else(|| {
+            let mut name = beside().into_os_string();
+            name.push(".lifeboat");
+            name.into()
+        })
     }
 
     /// Whether the instance can only be reached from its own machine.

@@ -5,6 +5,7 @@
 //! - [`ui`]: the web UI.
 //! - [`agents`], [`tools`]: agents at work, and the one way to call a tool.
 //! - [`oauth_apps`]: the instance's OAuth apps, wherever they were set.
+//! - [`recovery`]: what is done about what a crash left behind.
 //! - [`mail`]: who is told of what, and how it is sent.
 //! - [`admin`]: what the command line asks of a service, here or in another process.
 //! - [`config`]: settings, from the compiled defaults, a file, the environment and flags.
@@ -30,6 +31,7 @@ pub mod metrics;
 pub mod oauth_apps;
 pub mod ops;
 pub mod problem;
+pub mod recovery;
 pub mod registry;
 pub mod seams;
 pub mod serve;

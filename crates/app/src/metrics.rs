@@ -29,6 +29,12 @@ pub(crate) const EXCHANGES_OPEN: &str = "holdfast_exchanges_open";
 pub(crate) const AGENT_RUNS: &str = "holdfast_agent_runs_total";
 /// Counted where mail is sent.
 pub(crate) const MAILS: &str = "holdfast_mails_total";
+/// Set when the numbers are asked for, as all of the lifeboat's.
+pub(crate) const LIFEBOAT_SETS: &str = "holdfast_lifeboat_sets";
+pub(crate) const LIFEBOAT_UNREADABLE: &str = "holdfast_lifeboat_unreadable_files";
+pub(crate) const LIFEBOAT_OK: &str = "holdfast_lifeboat_ok";
+pub(crate) const LIFEBOAT_TAKEN: &str = "holdfast_lifeboat_taken_total";
+pub(crate) const LIFEBOAT_FAILURES: &str = "holdfast_lifeboat_failures_total";
 /// Set when the numbers are asked for.
 pub(crate) const MAILS_OPEN: &str = "holdfast_mails_open";
 /// Set when the numbers are asked for.
@@ -84,6 +90,15 @@ fn describe() {
     describe_counter!(FALSE_ALARMS, Unit::Count, avoided);
     describe_gauge!(HELD, Unit::Count, "Connectors whose refusal is held since their provider refuses so many");
     describe_counter!(AGENT_RUNS, Unit::Count, "Runs of agents that ended, by outcome");
+    describe_gauge!(LIFEBOAT_SETS, Unit::Count, "Token sets that wait in the lifeboat for the database");
+    describe_gauge!(
+        LIFEBOAT_UNREADABLE,
+        Unit::Count,
+        "Files that were set aside in the lifeboat: they cannot be opened"
+    );
+    describe_gauge!(LIFEBOAT_OK, Unit::Count, "1: the lifeboat can take a token set; 0: it is in trouble");
+    describe_counter!(LIFEBOAT_TAKEN, Unit::Count, "Token sets that the lifeboat took");
+    describe_counter!(LIFEBOAT_FAILURES, Unit::Count, "Attempts to put a token set into the lifeboat that failed");
     describe_counter!(MAILS, Unit::Count, "Mails by kind and by what became of them");
     describe_gauge!(MAILS_OPEN, Unit::Count, "Mails that are made and neither sent nor given up");
     describe_gauge!(MAIL_TROUBLE_SECONDS, Unit::Seconds, "For how long e-mail cannot be delivered; 0: it can");

@@ -11,13 +11,16 @@ use axum::{
 };
 use chrono::TimeDelta;
 use holdfast_core::ports::Signals;
-use metrics::gauge;
+use metrics::{counter, gauge};
 use serde_json::json;
 use tracing::{error, warn};
 
 use crate::{
     app::App,
-    metrics::{EXCHANGES_OPEN, HELD, MAIL_TROUBLE_SECONDS, MAILS_OPEN, REFRESHES_DUE, REFRESHES_OVERDUE},
+    metrics::{
+        EXCHANGES_OPEN, HELD, LIFEBOAT_FAILURES, LIFEBOAT_OK, LIFEBOAT_SETS, LIFEBOAT_TAKEN, LIFEBOAT_UNREADABLE,
+        MAIL_TROUBLE_SECONDS, MAILS_OPEN, REFRESHES_DUE, REFRESHES_OVERDUE,
+    },
 };
 
 /// A refresh that has been due for longer is overdue: the scheduler does not keep up, or is kept from it.
@@ -33,7 +36,7 @@ pub fn router(app: Arc<App>) -> Router {
 }
 
 /// Ready: the database answers, signals arrive, and the service is not stopping. Redis is told of and takes nobody out:
-/// it is the same one for every replica, and without it they still serve what lives.
+/// it is the same one for every replica, and without it they still serve what lives. Beside it, what is degraded.
 async fn ready(State(app): State<Arc<App>>) -> impl IntoResponse {
     let database = app.store.ping().await;
     if let Err(error) = &database {
@@ -56,7 +59,9 @@ async fn ready(State(app): State<Arc<App>>) -> impl IntoResponse {
     if let Some(redis) = &app.redis {
         checks.insert("redis".to_owned(), json!(redis.ping().await.is_ok()));
     }
-    (status, Json(json!({"ready": all, "checks": checks})))
+    // Trouble that keeps nobody from serving: a balancer that took replicas out for it would turn it into an outage.
+    let degraded: Vec<_> = app.lifeboat.state().await.trouble.map(|_| "lifeboat").into_iter().collect();
+    (status, Json(json!({"ready": all, "checks": checks, "degraded": degraded})))
 }
 
 #[expect(clippy::cast_precision_loss, reason = "nobody has 2^52 of anything here")]
@@ -82,5 +87,11 @@ async fn numbers(State(app): State<Arc<App>>) -> impl IntoResponse {
         let lasted = trouble.map_or(0, |trouble| (app.seams.clock.now() - trouble.since).num_seconds().max(0));
         gauge!(MAIL_TROUBLE_SECONDS).set(lasted as f64);
     }
+    let lifeboat = app.lifeboat.state().await;
+    gauge!(LIFEBOAT_SETS).set(lifeboat.sets as f64);
+    gauge!(LIFEBOAT_UNREADABLE).set(lifeboat.unreadable as f64);
+    gauge!(LIFEBOAT_OK).set(if lifeboat.trouble.is_none() { 1.0 } else { 0.0 });
+    counter!(LIFEBOAT_TAKEN).absolute(lifeboat.taken);
+    counter!(LIFEBOAT_FAILURES).absolute(lifeboat.failures);
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], app.metrics.render())
 }

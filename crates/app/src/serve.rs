@@ -21,7 +21,8 @@ use tower_http::{
 use tracing::{debug, error, info, warn};
 
 use crate::{
-    admin, agents, api, app::App, config::is_loopback, mail, metrics::UPKEEP_INTERVAL, ops, problem::Problem, ui,
+    admin, agents, api, app::App, config::is_loopback, mail, metrics::UPKEEP_INTERVAL, ops, problem::Problem, recovery,
+    ui,
 };
 
 /// Everything that is served.
@@ -171,6 +172,7 @@ impl Beside {
             tokio::spawn(mail::run(Arc::clone(app))),
             tokio::spawn(upkeep(Arc::clone(app))),
             tokio::spawn(warn_of_ends(Arc::clone(app))),
+            tokio::spawn(recovery::work(Arc::clone(app))),
             tokio::spawn(agents::work(Arc::clone(app))),
         ];
         if let Some(listener) = admin::socket(&app.config)? {

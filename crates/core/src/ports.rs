@@ -246,6 +246,13 @@ impl Trigger {
             Self::Grant => "grant",
         }
     }
+
+    /// Reads [`Self::as_str`] back.
+    pub fn parse(word: &str) -> Option<Self> {
+        [Self::Caller, Self::Rejected, Self::Schedule, Self::Test, Self::Grant]
+            .into_iter()
+            .find(|trigger| trigger.as_str() == word)
+    }
 }
 
 /// An exchange, as journalled before it is sent.
@@ -531,6 +538,31 @@ pub trait DueStore: Send + Sync + 'static {
 
     /// This replica's place; one that has given no sign of life yet counts itself as well.
     async fn place(&self, holder: &str) -> Result<Place, StoreError>;
+}
+
+/// A token set that a provider has issued and that the database has not taken.
+#[derive(Clone, Debug)]
+pub struct Castaway {
+    /// The provider's id: for a revocation, should nobody want the set any more.
+    pub provider: String,
+    /// The account there.
+    pub account: String,
+    /// The exchange that brought it.
+    pub exchange: Exchange,
+    /// What it brought.
+    pub rotation: Rotation,
+}
+
+/// Keeps token sets across a crash while the database cannot take them. Needs no database to keep one.
+#[async_trait]
+pub trait Lifeboat: Send + Sync + 'static {
+    /// Keeps it, sealed: once this has answered, no crash of ours loses it. The same exchange replaces what was kept of it.
+    async fn put(&self, castaway: &Castaway) -> Result<(), StoreError>;
+    /// All that is kept, also by processes before. What cannot be opened is set aside and told, never deleted. An error
+    /// means that the database cannot say how to open them; a lifeboat that cannot be looked into counts as empty.
+    async fn list(&self) -> Result<Vec<Castaway>, StoreError>;
+    /// The database has it, or nobody wants it any more.
+    async fn remove(&self, castaway: &Castaway) -> Result<(), StoreError>;
 }
 
 /// Something changed in the database.

@@ -10,6 +10,7 @@ pub mod decide;
 mod engine;
 mod flight;
 mod lane;
+mod lifeboat;
 pub mod mass;
 mod probe;
 pub mod schedule;

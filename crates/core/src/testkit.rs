@@ -4,10 +4,12 @@ pub mod answers;
 mod clock;
 mod endpoint;
 pub mod leases;
+mod lifeboat;
 mod store;
 
 pub use clock::{ManualClock, PausedClock, SeededRandom};
 pub use endpoint::{Endpoint, FakeProvider, Post, Script};
+pub use lifeboat::MemoryLifeboat;
 pub use store::{Fault, MemoryStore, Op, Replica};
 
 use std::time::Duration;

@@ -22,6 +22,7 @@ mod incidents;
 mod instance;
 mod keys;
 mod leases;
+mod lifeboat;
 mod lines;
 mod listing;
 mod mails;
@@ -53,6 +54,7 @@ pub use connectors::{Created, NewConnector};
 pub use due::DueCount;
 pub use grants::{Grant, Granted};
 pub use keys::ApiKey;
+pub use lifeboat::{LifeboatState, Spool};
 pub use lines::{ConnectorLine, LineCount, LineFilter, LineState};
 pub use listing::{ConnectorView, Filter, Page};
 pub use mails::{

@@ -193,13 +193,23 @@ impl Store {
         db: &impl sea_orm::ConnectionTrait,
         org: &OrgId,
     ) -> Result<DataKey, StoreError> {
+        let key = self.find_data_key(db, org).await?;
+        key.ok_or_else(|| StoreError::new(format!("there is no org {org}")))
+    }
+
+    /// The same, or `None` where there is no such org.
+    pub(crate) async fn find_data_key(
+        &self,
+        db: &impl sea_orm::ConnectionTrait,
+        org: &OrgId,
+    ) -> Result<Option<DataKey>, StoreError> {
         if let Some(key) = self.inner.sealer.known(org) {
-            return Ok(key);
+            return Ok(Some(key));
         }
         let doing = "open the org's data key";
         let sql = "SELECT sealed_data_key FROM orgs WHERE id = $1";
         let row: Option<SealedKey> = sql::one(db, doing, sql, values![org.as_str()]).await?;
-        let row = row.ok_or_else(|| StoreError::new(format!("there is no org {org}")))?;
-        self.inner.sealer.data_key(org, &row.sealed_data_key).map_err(|error| because(doing, error))
+        let open = |row: SealedKey| self.inner.sealer.data_key(org, &row.sealed_data_key);
+        row.map(open).transpose().map_err(|error| because(doing, error))
     }
 }

@@ -3,7 +3,7 @@
 use std::{process::ExitCode, time::Duration};
 
 use holdfast_core::ports::{Body, HttpRequest};
-use holdfast_store::{AppSecret, Store, StoredApp};
+use holdfast_store::{AppSecret, LifeboatState, Store, StoredApp};
 use http::{HeaderMap, Method};
 use serde::Serialize;
 
@@ -68,6 +68,7 @@ async fn examine(config: Config) -> anyhow::Result<Vec<Finding>> {
         let (database, store) = examine_database(&config, &seams).await;
         findings.extend(database);
         if let Some(store) = store {
+            findings.push(examine_lifeboat(store.lifeboat(config.lifeboat_dir()).check().await, &config));
             stored = store.oauth_apps().await?;
             if !store.has_users().await? {
                 let detail = "nobody can sign in yet; `holdfast serve` logs a link that makes the first owner";
@@ -147,6 +148,27 @@ async fn examine_redis(config: &Config, seams: &Seams) -> anyhow::Result<Option<
             "check lock.redis_url, and that it is running; or keep leases in the database: lock.backend = \"database\"",
         ),
     }))
+}
+
+/// Writes a file into it and takes it out again. What waits in it is the service's to store.
+fn examine_lifeboat(state: LifeboatState, config: &Config) -> Finding {
+    let dir = config.lifeboat_dir();
+    let dir = dir.display();
+    if let Some(trouble) = state.trouble {
+        let remedy = "make it a folder with room, that the service's user may write, or set lifeboat.dir";
+        return bad("lifeboat", format!("{dir}: {trouble}"), remedy);
+    }
+    if state.unreadable > 0 {
+        return bad(
+            "lifeboat",
+            format!("{} files in {dir}/unreadable cannot be opened", state.unreadable),
+            "they were sealed with another master key, or are damaged; delete them once nobody misses a connector",
+        );
+    }
+    match state.sets {
+        0 => good("lifeboat", format!("{dir} can take what the database cannot")),
+        sets => good("lifeboat", format!("{dir} holds {sets} token sets, which the service stores when it can")),
+    }
 }
 
 /// Reaches it, secures the line and signs in, as the service does; sends nothing.

@@ -161,6 +161,15 @@ pub(super) fn rate(per_second: f64) -> Option<f64> {
     (per_second > 0.0).then_some(per_second)
 }
 
+/// `[lifeboat]`
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LifeboatConfig {
+    /// As configured; [`Config::lifeboat_dir`](super::Config::lifeboat_dir) is what to use.
+    #[serde(default)]
+    pub dir: Option<PathBuf>,
+}
+
 /// `[lock]`
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]

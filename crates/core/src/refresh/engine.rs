@@ -15,12 +15,16 @@ use super::{
     cache::Cache,
     decide::{self, Look},
     flight::Flight,
+    lifeboat::Boat,
     mass::Heard,
 };
 use crate::{
     credential::{Snapshot, Trouble, Version},
     id::{ConnectorId, CredentialId},
-    ports::{Clock, CredentialStore, Http, LeaseStore, Meter, OAuthApps, Random, Signal, Signals, StoreError, Trigger},
+    ports::{
+        Clock, CredentialStore, Http, LeaseStore, Lifeboat, Meter, OAuthApps, Random, Signal, Signals, StoreError,
+        Trigger,
+    },
     provider::Providers,
 };
 
@@ -35,6 +39,7 @@ pub struct Ports {
     pub http: Arc<dyn Http>,
     pub store: Arc<dyn CredentialStore>,
     pub leases: Arc<dyn LeaseStore>,
+    pub lifeboat: Arc<dyn Lifeboat>,
     pub signals: Arc<dyn Signals>,
     pub apps: Arc<dyn OAuthApps>,
     pub meter: Arc<dyn Meter>,
@@ -54,6 +59,7 @@ pub struct Engine {
     pub(super) providers: Providers,
     /// This replica, as leases and journal name it.
     pub(super) holder: String,
+    pub(super) boat: Boat,
     cache: Cache,
     flights: Mutex<HashMap<CredentialId, watch::Receiver<Option<FlightResult>>>>,
     /// When the operator was told last that a provider refuses our OAuth app.
@@ -74,6 +80,7 @@ impl Engine {
             settings,
             providers,
             holder,
+            boat: Boat::default(),
             cache: Cache::new(settings.cache_connectors),
             flights: Mutex::default(),
             alerts: Mutex::default(),

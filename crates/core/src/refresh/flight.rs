@@ -86,6 +86,7 @@ impl Flight {
     /// Takes the lease. While somebody else has it, watches the credential: a version that satisfies the need ends
     /// the wait at once.
     async fn acquire(&self, deadline: Duration) -> Result<Held, Box<FlightResult>> {
+        self.engine.ashore(&self.credential).await.map_err(|error| Box::new(Err(error)))?;
         let ports = &self.engine.ports;
         let ttl = self.engine.settings.lease;
         let mut changes = self.engine.watch(&self.connector);

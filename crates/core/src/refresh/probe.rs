@@ -15,6 +15,9 @@ use crate::{
     provider::Identity,
 };
 
+/// How often a test call that said nothing is repeated: after 5, 10, 20, ... seconds, ten minutes in all.
+const HEAL_TRIES: u32 = 7;
+
 /// What a test found.
 #[derive(Debug)]
 pub struct TestReport {
@@ -94,6 +97,24 @@ impl Engine {
             }
             Err(error) => error.kind == ErrorKind::AuthFailed,
         }
+    }
+
+    /// After a success that was stored in spite of a failure mark: heals the connector once its test call has passed. One
+    /// that said nothing is repeated beside the caller: the provider has taken the grant, nobody should have to give it
+    /// again.
+    pub(super) async fn heal_in_time(self: &Arc<Self>, snapshot: &Snapshot) {
+        if self.heal(snapshot, Event::LateSuccess).await {
+            return;
+        }
+        let (engine, snapshot) = (Arc::clone(self), snapshot.clone());
+        tokio::spawn(async move {
+            for round in 0..HEAL_TRIES {
+                engine.ports.clock.sleep(Duration::from_secs(5 << round)).await;
+                if engine.heal(&snapshot, Event::LateSuccess).await {
+                    return;
+                }
+            }
+        });
     }
 
     async fn mark_healed(&self, snapshot: &Snapshot, event: Event) {

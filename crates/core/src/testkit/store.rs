@@ -224,6 +224,11 @@ impl Replica {
         self.faults.lock().expect("no panic happens while it is held").entry(op).or_default().extend(faults);
     }
 
+    /// What is left of these faults is over.
+    pub fn forget(&self, op: Op) {
+        self.faults.lock().expect("no panic happens while it is held").remove(&op);
+    }
+
     /// The next call of `op` is held. Answers (it has arrived, let it go).
     pub fn hold(&self, op: Op) -> (Arc<Notify>, Arc<Notify>) {
         let pair = (Arc::new(Notify::new()), Arc::new(Notify::new()));

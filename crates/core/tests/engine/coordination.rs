@@ -486,10 +486,16 @@ async fn a_panic_of_ours_is_nobodys_verdict() {
     let rig = Rig::new();
     let (engine, faults) = rig.replica("a");
     let connector = rig.store.connect("con", &rig.endpoint.grant(), HOUR);
-    faults.fault(Op::StoreRotation, [Fault::Panic]);
     rig.store.change(&connector, |row| row.credential.due_at = Some(row.health_since));
+    rig.endpoint.script([Script::invalid_grant()]);
+    let served = tokio::spawn({
+        let (engine, connector) = (engine.clone(), connector.clone());
+        async move { engine.fresh(&connector, &Need::Ahead, Trigger::Schedule).await }
+    });
+    rig.pass(Duration::from_secs(1)).await;
+    faults.fault(Op::Load, [Fault::Panic]);
 
-    let served = engine.fresh(&connector, &Need::Ahead, Trigger::Schedule).await;
+    let served = served.await.unwrap();
 
     assert_eq!(token(&served.unwrap()), "AT1", "the token that still lives is served");
     assert_eq!(rig.store.row(&connector).health, Health::Connected);

@@ -5,13 +5,18 @@
 mod answers;
 mod api;
 mod coordination;
+mod lifeboat;
 mod lives;
 mod mass;
 mod outcomes;
 mod schedule;
 mod statements;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use holdfast_core::{
     AuthError, ConnectorId, Engine, Need, Providers, Snapshot,
@@ -20,7 +25,9 @@ use holdfast_core::{
         Ports, Settings,
         schedule::{ScheduleSettings, Scheduler},
     },
-    testkit::{Endpoint, FakeProvider, MemoryStore, NoMeter, OneApp, PausedClock, Replica, SeededRandom},
+    testkit::{
+        Endpoint, FakeProvider, MemoryLifeboat, MemoryStore, NoMeter, OneApp, PausedClock, Replica, SeededRandom,
+    },
 };
 use secrecy::ExposeSecret;
 
@@ -34,6 +41,7 @@ struct Rig {
     provider: Arc<FakeProvider>,
     app: Arc<OneApp>,
     settings: Settings,
+    boats: Mutex<HashMap<String, Arc<MemoryLifeboat>>>,
 }
 
 impl Rig {
@@ -45,6 +53,7 @@ impl Rig {
             provider: Arc::new(FakeProvider::new()),
             app: Arc::new(OneApp::new()),
             settings: Settings::default(),
+            boats: Mutex::default(),
             clock,
         }
     }
@@ -70,6 +79,12 @@ impl Rig {
         (self.engine(name, http, replica.clone(), replica.clone(), replica.clone()), replica)
     }
 
+    /// An engine of this name on the machine of another one.
+    fn on(&self, name: &str, machine: &str, replica: Arc<Replica>) -> Arc<Engine> {
+        let ports = self.ports(name, machine, self.endpoint.clone(), replica.clone(), replica.clone(), replica);
+        Engine::new(ports, self.settings, Providers::new(vec![self.provider.clone()]), name.to_owned())
+    }
+
     fn engine(
         &self,
         name: &str,
@@ -78,18 +93,35 @@ impl Rig {
         leases: Arc<dyn LeaseStore>,
         signals: Arc<Replica>,
     ) -> Arc<Engine> {
-        let ports = Ports {
+        let ports = self.ports(name, name, http, store, leases, signals);
+        Engine::new(ports, self.settings, Providers::new(vec![self.provider.clone()]), name.to_owned())
+    }
+
+    fn ports(
+        &self,
+        name: &str,
+        machine: &str,
+        http: Arc<dyn Http>,
+        store: Arc<dyn CredentialStore>,
+        leases: Arc<dyn LeaseStore>,
+        signals: Arc<Replica>,
+    ) -> Ports {
+        Ports {
             clock: self.clock.clone(),
             random: Arc::new(SeededRandom::new(name.bytes().map(u64::from).sum())),
             http,
             store,
             leases,
+            lifeboat: self.boat(machine),
             signals,
             apps: self.app.clone(),
             meter: Arc::new(NoMeter),
-        };
-        let providers = Providers::new(vec![self.provider.clone()]);
-        Engine::new(ports, self.settings, providers, name.to_owned())
+        }
+    }
+
+    /// The lifeboat of the machine of this name: whoever is started there again finds what is in it.
+    fn boat(&self, name: &str) -> Arc<MemoryLifeboat> {
+        Arc::clone(self.boats.lock().unwrap().entry(name.to_owned()).or_default())
     }
 
     async fn pass(&self, time: Duration) {

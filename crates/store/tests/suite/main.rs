@@ -10,6 +10,7 @@ mod grants;
 mod harness;
 mod journal;
 mod leases;
+mod lifeboat;
 mod lines;
 mod people;
 mod protocol;

@@ -9,7 +9,7 @@ use holdfast_core::{
     exchange::{AuthorizeUrl, Grant, Outcome, authorize_url, merge},
     ports::{Body, Clock, Http, HttpFailure, HttpRequest, HttpResponse, OAuthApp},
     refresh::{Ports, Settings},
-    testkit::{ManualClock, MemoryStore, NoMeter, OneApp, SeededRandom},
+    testkit::{ManualClock, MemoryLifeboat, MemoryStore, NoMeter, OneApp, SeededRandom},
     tool::ToolCall,
 };
 use holdfast_sandbox::{Builder, CLIENT_ID, CLIENT_SECRET, GrantRequest, Helpdesk, Sandbox};
@@ -55,6 +55,7 @@ impl Rig {
             http: http.clone(),
             store: replica.clone(),
             leases: replica.clone(),
+            lifeboat: Arc::new(MemoryLifeboat::default()),
             signals: replica,
             apps: Arc::new(OneApp(app.clone())),
             meter: Arc::new(NoMeter),

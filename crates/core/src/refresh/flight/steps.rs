@@ -10,10 +10,11 @@ use crate::{
     credential::{Fingerprint, Reason, Snapshot, TokenSet, Trouble},
     error::ErrorKind,
     exchange::{self, Grant, Outcome, Refusal, TokenAnswer},
-    health::{Event, Health},
+    health::Health,
     id::ExchangeId,
     ports::{
-        Begun, Changed, Close, Exchange, Failure, Marks, OAuthApp, OpenExchange, Rotation, StoreError, Stored, Trigger,
+        Begun, Castaway, Changed, Close, Exchange, Failure, Marks, OAuthApp, OpenExchange, Rotation, StoreError,
+        Stored, Trigger,
     },
     provider::{Auth, OAuth2, Provider},
     refresh::{
@@ -27,6 +28,7 @@ use crate::{
 /// Everything about the provider that an exchange needs.
 struct Terms {
     provider: Arc<dyn Provider>,
+    account: String,
     facts: Box<OAuth2>,
     app: OAuthApp,
 }
@@ -38,9 +40,6 @@ pub(super) enum Blocked {
     /// The flight is over.
     Over(FlightResult),
 }
-
-/// How often a test call that said nothing is repeated: after 5, 10, 20, ... seconds, ten minutes in all.
-const HEAL_TRIES: u32 = 7;
 
 impl Flight {
     pub(super) async fn exchange(&self, held: &mut Held) -> Result<Arc<Snapshot>, Blocked> {
@@ -164,7 +163,7 @@ impl Flight {
         };
         let app = self.engine.ports.apps.find(&snapshot.org, &snapshot.provider).await;
         match app.map_err(|error| over(ours(&error)))? {
-            Some(app) => Ok(Terms { provider: Arc::clone(provider), facts, app }),
+            Some(app) => Ok(Terms { provider: Arc::clone(provider), account: snapshot.account.clone(), facts, app }),
             None => Err(over(AuthError::AppRejected {
                 detail: format!(
                     "no OAuth app is set up for {0}; enter it in the web UI under Settings, OAuth apps, or set \
@@ -253,8 +252,7 @@ impl Flight {
         self.engine.call(terms.provider.as_ref(), &terms.facts, &terms.app, secret.as_ref(), &grant, timeout).await
     }
 
-    /// Step 6: stores the success, whatever it takes. A database in trouble is tried again for as long as this process
-    /// lives; the open journal row keeps others from exchanging meanwhile.
+    /// Step 6: stores the success, whatever it takes. The open journal row keeps others from exchanging meanwhile.
     async fn store(
         &self,
         terms: &Terms,
@@ -275,8 +273,14 @@ impl Flight {
             duration: self.uptime().saturating_sub(started),
             at: now,
         };
-        let stored =
-            self.engine.insist("store the rotated token", || ports.store.store_rotation(exchange, &rotation)).await;
+        let duration = rotation.duration;
+        let castaway = Castaway {
+            provider: terms.provider.about().id.to_owned(),
+            account: terms.account.clone(),
+            exchange: exchange.clone(),
+            rotation,
+        };
+        let stored = self.engine.save(castaway).await;
         self.settled();
         self.engine.forget(&self.connector);
         match stored {
@@ -285,7 +289,7 @@ impl Flight {
                 info!(
                     credential.version = %snapshot.credential.version,
                     exchange.outcome = "rotated",
-                    duration_ms = ms(rotation.duration),
+                    duration_ms = ms(duration),
                     "rotated the credential of connector {}",
                     self.connector
                 );
@@ -314,21 +318,9 @@ impl Flight {
         }
     }
 
-    /// A success that was stored after a refusal heals the connector once the provider's test call has passed with it. A
-    /// test call that says nothing is repeated beside the flight: the provider has taken the grant, nobody should have
-    /// to give it again.
+    /// A success that was stored after a refusal heals the connector once the provider's test call has passed with it.
     async fn heal(&self, snapshot: &Snapshot) -> Result<Arc<Snapshot>, FlightResult> {
-        if !self.engine.heal(snapshot, Event::LateSuccess).await {
-            let (engine, snapshot) = (Arc::clone(&self.engine), snapshot.clone());
-            tokio::spawn(async move {
-                for round in 0..HEAL_TRIES {
-                    engine.ports.clock.sleep(Duration::from_secs(5 << round)).await;
-                    if engine.heal(&snapshot, Event::LateSuccess).await {
-                        return;
-                    }
-                }
-            });
-        }
+        self.engine.heal_in_time(snapshot).await;
         match self.compare().await {
             Some(Ok(snapshot)) => Ok(snapshot),
             Some(error) => Err(error),

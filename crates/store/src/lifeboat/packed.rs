@@ -1,0 +1,137 @@
+//! What is sealed into a file of the lifeboat, as JSON.
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use holdfast_core::{
+    OrgId, TokenSet, Version,
+    ports::{Castaway, Exchange, Lease, Rotation, Trigger},
+};
+use secrecy::{ExposeSecret, SecretString, zeroize::Zeroizing};
+use serde::{Deserialize, Serialize, Serializer};
+use url::Url;
+
+#[derive(Serialize, Deserialize)]
+struct Packed {
+    provider: String,
+    account: String,
+    credential: String,
+    version: i64,
+    holder: String,
+    fencing_token: i64,
+    lease_expires_at_ms: i64,
+    trigger: String,
+    started_at: DateTime<Utc>,
+    sends: u32,
+    duration_ms: u64,
+    due_at: Option<DateTime<Utc>>,
+    at: DateTime<Utc>,
+    tokens: Tokens,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Tokens {
+    #[serde(serialize_with = "exposed")]
+    access_token: SecretString,
+    #[serde(serialize_with = "exposed_if_any")]
+    refresh_token: Option<SecretString>,
+    obtained_at: DateTime<Utc>,
+    expires_at: Option<DateTime<Utc>>,
+    expires_assumed: bool,
+    refresh_expires_at: Option<DateTime<Utc>>,
+    scopes: Vec<String>,
+    base_url: Option<Url>,
+}
+
+/// Into what is sealed.
+fn exposed<S: Serializer>(secret: &SecretString, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(secret.expose_secret())
+}
+
+#[expect(clippy::ref_option, reason = "serde passes the field as it is")]
+fn exposed_if_any<S: Serializer>(secret: &Option<SecretString>, serializer: S) -> Result<S::Ok, S::Error> {
+    secret.as_ref().map(ExposeSecret::expose_secret).serialize(serializer)
+}
+
+impl From<&TokenSet> for Tokens {
+    fn from(tokens: &TokenSet) -> Self {
+        Self {
+            access_token: tokens.access_token.clone(),
+            refresh_token: tokens.refresh_token.clone(),
+            obtained_at: tokens.obtained_at,
+            expires_at: tokens.expires_at,
+            expires_assumed: tokens.expires_assumed,
+            refresh_expires_at: tokens.refresh_expires_at,
+            scopes: tokens.scopes.clone(),
+            base_url: tokens.base_url.clone(),
+        }
+    }
+}
+
+impl From<Tokens> for TokenSet {
+    fn from(tokens: Tokens) -> Self {
+        Self {
+            access_token: tokens.access_token,
+            refresh_token: tokens.refresh_token,
+            obtained_at: tokens.obtained_at,
+            expires_at: tokens.expires_at,
+            expires_assumed: tokens.expires_assumed,
+            refresh_expires_at: tokens.refresh_expires_at,
+            scopes: tokens.scopes,
+            base_url: tokens.base_url,
+        }
+    }
+}
+
+/// A rotation, without what its label says.
+pub(super) fn pack(castaway: &Castaway) -> Zeroizing<Vec<u8>> {
+    let (exchange, rotation) = (&castaway.exchange, &castaway.rotation);
+    let packed = Packed {
+        provider: castaway.provider.clone(),
+        account: castaway.account.clone(),
+        credential: exchange.credential.to_string(),
+        version: exchange.version.0,
+        holder: exchange.lease.holder.clone(),
+        fencing_token: exchange.lease.fencing_token,
+        lease_expires_at_ms: exchange.lease.expires_at_ms,
+        trigger: exchange.trigger.as_str().to_owned(),
+        started_at: exchange.started_at,
+        sends: rotation.sends,
+        duration_ms: u64::try_from(rotation.duration.as_millis()).unwrap_or(u64::MAX),
+        due_at: rotation.due_at,
+        at: rotation.at,
+        tokens: Tokens::from(&rotation.tokens),
+    };
+    Zeroizing::new(serde_json::to_vec(&packed).expect("plain data is JSON"))
+}
+
+/// `None`: it makes no sense.
+pub(super) fn unpack(org: OrgId, connector: &str, exchange: &str, plain: &[u8]) -> Option<Castaway> {
+    let packed: Packed = serde_json::from_slice(plain).ok()?;
+    Some(Castaway {
+        provider: packed.provider,
+        account: packed.account,
+        exchange: Exchange {
+            id: exchange.into(),
+            credential: packed.credential.as_str().into(),
+            connector: connector.into(),
+            org,
+            version: Version(packed.version),
+            lease: Lease {
+                credential: packed.credential.into(),
+                holder: packed.holder,
+                fencing_token: packed.fencing_token,
+                expires_at_ms: packed.lease_expires_at_ms,
+            },
+            trigger: Trigger::parse(&packed.trigger)?,
+            started_at: packed.started_at,
+        },
+        rotation: Rotation {
+            tokens: packed.tokens.into(),
+            due_at: packed.due_at,
+            sends: packed.sends,
+            duration: Duration::from_millis(packed.duration_ms),
+            at: packed.at,
+        },
+    })
+}
