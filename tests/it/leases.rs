@@ -182,6 +182,10 @@ impl Fences for NoDatabase {
         Err(StoreError::new("there is no database"))
     }
 
+    async fn drawn(&self, _: &CredentialId) -> Result<Option<Lease>, StoreError> {
+        Err(StoreError::new("there is no database"))
+    }
+
     async fn end_of(&self, _: Duration) -> Result<i64, StoreError> {
         Err(StoreError::new("there is no database"))
     }

@@ -4,6 +4,7 @@ use std::{fs, path::PathBuf, sync::Arc, time::Duration};
 
 use holdfast_app::recovery;
 use holdfast_tests::{
+    browser::Browser,
     database::Database,
     on_both,
     service::{LIFE, TestApp},
@@ -15,6 +16,9 @@ on_both! {
     no_token_is_spent_while_the_database_refuses_writes,
     a_set_that_the_database_refuses_is_in_the_lifeboat_until_it_is_stored,
     a_lifeboat_in_trouble_is_told_and_keeps_nobody_from_serving,
+    what_a_consent_brought_is_kept_until_it_is_stored,
+    a_consent_that_ends_leaves_nothing_in_the_lifeboat,
+    the_first_test_after_a_consent_may_rotate,
 }
 
 /// The files of the lifeboat.
@@ -106,4 +110,63 @@ async fn a_lifeboat_in_trouble_is_told_and_keeps_nobody_from_serving(db: Arc<Dat
         (status, serde_json::from_str::<Value>(&text).unwrap()["degraded"].clone())
     };
     until("it has mended", degraded, |told| *told == (200, json!([]))).await;
+}
+
+/// I5, CO: the code is spent, so that what it brought is all that there is.
+async fn what_a_consent_brought_is_kept_until_it_is_stored(db: Arc<Database>) {
+    let app = Arc::new(TestApp::start(&db).await);
+    let (link, id) = app.link("acme").await;
+    let (browser, before) = (Browser::new(), app.acme.ledger().sets.len());
+    let authorize = browser.post(&link).await.location();
+    let back = app.sandbox.consent(&authorize, "ada").unwrap();
+    db.refuse_writes(&["credentials"]).await;
+    let waiting = tokio::spawn(async move { browser.go_on(browser.get(&back).await).await });
+
+    until("the code is exchanged", async || files(&db).len(), |count| *count == 1).await;
+
+    assert_eq!(app.show(&id).await["health"], "pending");
+    recovery::round(&app.app).await;
+    db.allow_writes().await;
+    let health = async || {
+        app.clock.advance(Duration::from_millis(500));
+        app.get(&format!("/connectors/{id}")).await.json["health"].clone()
+    };
+    until("it is connected", health, |health| health == "connected").await;
+    let page = waiting.await.unwrap();
+    assert_eq!((page.status, page.title()), (200, "Connected"), "{}", page.text);
+    until("the lifeboat is empty", async || files(&db), Vec::is_empty).await;
+    assert_eq!(app.acme.ledger().sets.len(), before + 1, "the code was exchanged once");
+    assert!(app.acme.accepts(&app.token(&id).await.expect(200).text_of("access_token")));
+}
+
+async fn a_consent_that_ends_leaves_nothing_in_the_lifeboat(db: Arc<Database>) {
+    let app = TestApp::start(&db).await;
+    let (link, _) = app.link("acme").await;
+    let page = app.consent(&link).await;
+    assert_eq!((page.status, page.title()), (200, "Connected"), "{}", page.text);
+    assert!(files(&db).is_empty(), "{:?}", files(&db));
+
+    let (link, _) = app.link("globex").await;
+    app.sandbox.create_helpdesk("globex").unwrap();
+    let browser = Browser::new();
+    let denied = app.sandbox.deny(&browser.post(&link).await.location()).unwrap();
+    let page = browser.go_on(browser.get(&denied).await).await;
+    assert_eq!(page.status, 409, "{}", page.text);
+    assert!(files(&db).is_empty(), "{:?}", files(&db));
+}
+
+/// LR-04: the record is there before the first test, and holds what that test's refresh brought.
+async fn the_first_test_after_a_consent_may_rotate(db: Arc<Database>) {
+    let app = TestApp::start(&db).await;
+    let id = app.connect("acme").await;
+    app.advance(LIFE);
+
+    let test = app.post(&format!("/connectors/{id}/test"), json!({})).await.expect(200);
+
+    assert!(test.json["error"].is_null(), "{}", test.text);
+    assert_eq!(app.acme.counters().exchanges, 1, "the test needed a refresh");
+    app.advance(LIFE);
+    let token = app.token(&id).await.expect(200);
+    assert_eq!(token.json["version"], 3);
+    assert!(app.acme.accepts(&token.text_of("access_token")));
 }

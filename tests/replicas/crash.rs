@@ -101,7 +101,11 @@ async fn an_owner_killed_between_lease_and_journal_costs_no_more_than_its_lease(
     lock.rollback().await.unwrap();
 
     assert_eq!(cluster.database.number("SELECT count(*) FROM exchanges").await, 0);
-    is_mended(&two, &expired).await;
+    // No exchange of the dead owner is open: it is relieved before its lease ends.
+    let relieved = two.token(&expired.id).await;
+    println!("the dead owner was relieved after {:?}", relieved.took);
+    assert!(expired.helpdesk.accepts(relieved.access_token()));
+    assert_eq!(presented(&expired.helpdesk), [Rotated]);
 }
 
 /// RF-01.
@@ -165,4 +169,67 @@ async fn an_owner_killed_with_the_new_token_unstored_leaves_a_lost_answer_and_no
     one.kill().await;
 
     is_lost(&two, &expired).await;
+}
+
+/// The provider takes a used token again for ten seconds: the other replica asks again at once.
+#[tokio::test(flavor = "multi_thread")]
+async fn inside_a_grace_a_killed_owners_answer_is_asked_for_again_by_another_replica() {
+    for with_a_caller in [true, false] {
+        let cluster = Cluster::start().await;
+        let mut options = cluster.sandbox.options();
+        options.reuse_grace_secs = 10;
+        cluster.sandbox.set_options(options);
+        let start = |name| {
+            let setup = cluster.replica(name).with("providers.zendesk.reuse_grace_secs", "10");
+            setup.with("refresh.confirm_pause_secs", "0.5").start()
+        };
+        let (one, two) = tokio::join!(start("one"), start("two"));
+        let expired = cluster.expired(&one, "acme").await;
+        expired.helpdesk.trouble(|faults| faults.hold_answers = true);
+        let call = tokio::spawn(one.token_call(&expired.id));
+        issued(&expired.helpdesk, 2).await;
+
+        let killed = uptime();
+        one.kill().await;
+        call.abort();
+        expired.helpdesk.calm();
+
+        if with_a_caller {
+            let answer = two.token(&expired.id).await;
+            println!("a live token {:?} after the kill", uptime() - killed);
+            assert!(expired.helpdesk.accepts(answer.access_token()));
+        }
+        within("the set is stored", BOUND, || async {
+            let version = cluster.database.number("SELECT max(version) FROM credentials").await;
+            if version == 2 { Ok(()) } else { Err(version) }
+        })
+        .await;
+        println!("stored {:?} after the kill", uptime() - killed);
+        assert!(expired.helpdesk.accepts(two.token(&expired.id).await.access_token()));
+        assert_eq!(presented(&expired.helpdesk).len(), 2, "{:?}", presented(&expired.helpdesk));
+        assert_eq!(two.show(&expired.id).await["health"], "connected");
+    }
+}
+
+/// Without a grace, and with nobody who calls: the row is settled, and the verdict says what happened.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_owners_exchange_is_settled_although_nobody_calls() {
+    let cluster = Cluster::start().await;
+    let (one, two) = cluster.two(&PATIENT).await;
+    let expired = cluster.expired(&one, "acme").await;
+    expired.helpdesk.trouble(|faults| faults.hold_answers = true);
+    let call = tokio::spawn(one.token_call(&expired.id));
+    issued(&expired.helpdesk, 2).await;
+
+    one.kill().await;
+    call.abort();
+    expired.helpdesk.calm();
+
+    let shown = within("there is a verdict", BOUND, || async {
+        let shown = two.show(&expired.id).await;
+        if shown["health"] == "auth_failed" { Ok(shown) } else { Err(shown) }
+    })
+    .await;
+    assert_eq!(shown["health_reason"], "response_lost");
+    assert_eq!(presented(&expired.helpdesk), [Rotated, Reused, Reused]);
 }

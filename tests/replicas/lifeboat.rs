@@ -4,11 +4,13 @@ use std::fs;
 
 use holdfast_sandbox::PresentationOutcome::{Reused, Rotated};
 use holdfast_tests::{
+    browser::Browser,
     cluster::{Cluster, Expired},
     cut::Line,
-    process::{Answer, Replica},
+    process::{Answer, Replica, answer},
     wait::within,
 };
+use reqwest::Method;
 use serde_json::Value;
 use sqlx::{Connection as _, Executor as _};
 
@@ -178,4 +180,55 @@ async fn a_database_that_still_refuses_writes_keeps_the_set_in_the_lifeboat() {
     .await;
     assert!(wreck.expired.helpdesk.accepts(one.token(&wreck.expired.id).await.access_token()));
     assert_eq!(presented(&wreck.expired.helpdesk), [Rotated]);
+}
+
+/// The process is killed with a consent's tokens at hand: it goes on with it when it is started again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_consent_that_was_cut_off_by_a_kill_ends_as_it_should() {
+    let cluster = Cluster::start().await;
+    let helpdesk = cluster.sandbox.create_helpdesk("acme").unwrap();
+    let setup = || cluster.replica("one").with("public_url", "");
+    let one = setup().start().await;
+    let body = serde_json::json!({ "provider": "zendesk", "account": "acme" });
+    let made = answer(one.request(Method::POST, "/api/v1/connect-sessions").json(&body)).await;
+    assert_eq!(made.status, 201, "{made:?}");
+    let (browser, id) = (Browser::new(), made.text("connector_id").to_owned());
+    let authorize = browser.post(made.text("url")).await.location();
+    let back = cluster.sandbox.consent(&authorize, "ada").unwrap();
+    // The grant's transaction waits for the credential; the checks of the consent do not.
+    let mut session = cluster.database.session().await;
+    let mut lock = session.begin().await.unwrap();
+    lock.execute("SELECT 1 FROM credentials FOR UPDATE").await.unwrap();
+    let callback = tokio::spawn(async move { browser.get(&back).await });
+    let stopped = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
+                   AND wait_event_type = 'Lock'";
+    within("the grant is about to be stored", BOUND, || async {
+        let stopped = cluster.database.number(stopped).await;
+        if stopped > 0 { Ok(()) } else { Err(stopped) }
+    })
+    .await;
+
+    one.kill().await;
+    callback.abort();
+    let ended = "SELECT count(*) FROM (SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+                 WHERE datname = current_database() AND wait_event_type = 'Lock') ended";
+    assert!(cluster.database.number(ended).await > 0);
+    lock.rollback().await.unwrap();
+    assert_eq!(files(&cluster, "one").len(), 1);
+    // What the consent brought is over by now: it was checked before, and needs no check again.
+    helpdesk.expire_access_tokens();
+    let one = setup().start().await;
+
+    within("the connector is connected", BOUND, || async {
+        let shown = one.show(&id).await;
+        if shown["health"] == "connected" { Ok(()) } else { Err::<(), Value>(shown) }
+    })
+    .await;
+    within("the consent has ended", BOUND, || async {
+        let ended = "SELECT count(*) FROM connect_sessions WHERE result ->> 'ended' = 'connected'";
+        let ended = cluster.database.number(ended).await;
+        if ended == 1 && files(&cluster, "one").is_empty() { Ok(()) } else { Err(ended) }
+    })
+    .await;
+    assert_eq!(helpdesk.ledger().sets.len(), 1, "the code was exchanged once");
 }

@@ -21,7 +21,7 @@ use crate::{
     agents::Agents,
     api::{Aliases, Clients},
     config::{Config, LockBackend},
-    connect::Links,
+    connect::{Consents, Links},
     demo::Demo,
     keys::Keys,
     mail::Mail,
@@ -66,6 +66,8 @@ pub struct App {
     pub started_at: DateTime<Utc>,
     /// Reconnect links that were handed out lately.
     pub links: Links,
+    /// Consents that are being worked off.
+    pub consents: Consents,
     /// Templates of pages and mails.
     pub views: Views,
     /// What the agents of this replica share.
@@ -147,6 +149,7 @@ impl App {
             live: Live::default(),
             started_at,
             links: Links::default(),
+            consents: Consents::default(),
             views,
             agents: Agents::default(),
             demo: OnceLock::new(),

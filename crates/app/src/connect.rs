@@ -13,15 +13,19 @@ mod progress;
 mod reconnect;
 mod start;
 
+pub(crate) use consent::resume;
 pub(crate) use ending::{Ending, Told};
 pub(crate) use progress::{Progress, Stand, stand};
 pub(crate) use start::{begin, capitalised, leads_to, no_app};
 
-use std::{collections::HashMap, sync::Mutex};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Mutex,
+};
 
 use chrono::{DateTime, TimeDelta, Utc};
 use holdfast_core::{ConnectorId, Snapshot};
-use holdfast_store::NewSession;
+use holdfast_store::{KeptGrant, NewSession};
 use secrecy::ExposeSecret;
 use url::Url;
 
@@ -49,6 +53,21 @@ pub struct Link {
 /// Links that errors have named lately, so that a failing connector that is asked a thousand times makes one.
 #[derive(Default)]
 pub struct Links(Mutex<HashMap<ConnectorId, (i64, Link)>>);
+
+/// Consents whose tokens are at hand and that have not ended: this process is at them.
+#[derive(Default)]
+pub struct Consents(Mutex<HashSet<String>>);
+
+impl Consents {
+    /// False: this process is at it already.
+    fn begin(&self, grant: &KeptGrant) -> bool {
+        self.0.lock().expect("no panic happens while it is held").insert(grant.id())
+    }
+
+    fn end(&self, grant: &KeptGrant) {
+        self.0.lock().expect("no panic happens while it is held").remove(&grant.id());
+    }
+}
 
 /// The pages, outside of `/api`.
 pub(crate) fn routes() -> Routes {

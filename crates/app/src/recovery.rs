@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use tracing::{error, info, warn};
 
-use crate::app::App;
+use crate::{app::App, connect};
 
 /// Between two looks for what somebody left behind.
 const EVERY: Duration = Duration::from_secs(2);
@@ -35,6 +35,14 @@ pub async fn round(app: &Arc<App>) {
         Ok(0) => {}
         Ok(left) => warn!("the token sets of {left} credentials wait in the lifeboat for the database"),
         Err(error) => warn!(error = format!("{:#}", anyhow::Error::new(error)), "cannot empty the lifeboat"),
+    }
+    if let Err(error) = connect::resume(app).await {
+        warn!(error = format!("{:#}", anyhow::Error::new(error)), "cannot look for consents that were cut off");
+    }
+    match app.engine.settle_lost().await {
+        Ok(0) => {}
+        Ok(settled) => info!("settled {settled} exchanges of replicas that are gone"),
+        Err(error) => warn!(error = format!("{:#}", anyhow::Error::new(error)), "cannot look for lost exchanges"),
     }
 }
 

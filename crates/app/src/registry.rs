@@ -31,5 +31,8 @@ fn zendesk(config: &Config) -> anyhow::Result<Zendesk> {
     if let Some(life) = settings.access_token_life {
         zendesk = zendesk.asking_for(life);
     }
+    if let Some(grace) = settings.reuse_grace {
+        zendesk = zendesk.with_reuse_grace(grace);
+    }
     Ok(zendesk)
 }

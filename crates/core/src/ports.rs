@@ -207,6 +207,8 @@ pub trait LeaseStore: Send + Sync + 'static {
     async fn renew(&self, lease: &Lease, ttl: Duration) -> Result<Option<Lease>, StoreError>;
     /// Ends it, only if this very acquisition still holds it.
     async fn release(&self, lease: &Lease) -> Result<(), StoreError>;
+    /// The lease as it is, if somebody has it.
+    async fn current(&self, credential: &CredentialId) -> Result<Option<Lease>, StoreError>;
 }
 
 /// What a lease needs from the database wherever else it is kept: its number, and its end by the database's clock, which
@@ -216,6 +218,8 @@ pub trait Fences: Send + Sync + 'static {
     /// The next fencing token, for a lease of `ttl` that has just been taken elsewhere. [`Acquired::Held`]: the database
     /// has a lease that lasts, of a replica that keeps its leases there.
     async fn draw(&self, credential: &CredentialId, holder: &str, ttl: Duration) -> Result<Acquired, StoreError>;
+    /// The lease that was numbered last, whether it lasts or not; its end is not known here.
+    async fn drawn(&self, credential: &CredentialId) -> Result<Option<Lease>, StoreError>;
     /// The end of a lease of `ttl` that begins now, as in [`Lease::expires_at_ms`].
     async fn end_of(&self, ttl: Duration) -> Result<i64, StoreError>;
 }
@@ -296,8 +300,21 @@ pub struct OpenExchange {
     pub holder: String,
     /// Whether the holder gave a sign of life lately, by the database's clock.
     pub holder_alive: bool,
+    /// Whether its line to the database is open. A process that dies loses it at once; one that lives may lose it too.
+    pub holder_connected: bool,
     /// How long ago the lease that it was sent under ended; zero while it lasts.
     pub lease_over_for: Duration,
+}
+
+/// What is known of whoever holds a lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// See [`OpenExchange::holder_alive`].
+    pub alive: bool,
+    /// See [`OpenExchange::holder_connected`].
+    pub connected: bool,
+    /// Whether an exchange of the credential is journalled open, by whomever.
+    pub exchanging: bool,
 }
 
 /// How a journal row is closed without a new token set.
@@ -416,6 +433,28 @@ pub trait CredentialStore: Send + Sync + 'static {
     /// Closes a lost owner's row as [`OutcomeKind::OwnerLost`] and marks the credential `answer_lost`, if it is still open
     /// and its holder has not given a sign of life meanwhile.
     async fn close_orphan(&self, open: &ExchangeId, at: DateTime<Utc>) -> Result<Changed, StoreError>;
+
+    /// The same inside a provider's reuse grace, where a cut line to the database is enough, whether or not the owner lives.
+    async fn close_cut_off(&self, open: &ExchangeId, at: DateTime<Utc>) -> Result<Changed, StoreError>;
+
+    /// What is known of who holds this lease.
+    async fn holder(&self, lease: &Lease) -> Result<Holder, StoreError>;
+
+    /// Open rows whose holders give no sign of life or have lost their line to the database, with their connectors; at
+    /// most `limit`.
+    async fn lost(&self, limit: u64) -> Result<Vec<(ConnectorId, OpenExchange)>, StoreError>;
+
+    /// Keeps the second answer to a token whose first one is stored, if that is still the credential's newest set and came
+    /// from an exchange, not from a person's grant. See [`Self::spare`].
+    async fn keep_spare(&self, exchange: &Exchange, tokens: &TokenSet) -> Result<Changed, StoreError>;
+
+    /// Another set that the provider issued for the same token as the one of this version.
+    async fn spare(
+        &self,
+        org: &OrgId,
+        credential: &CredentialId,
+        version: Version,
+    ) -> Result<Option<TokenSet>, StoreError>;
 
     /// `auth_failed` for every connector on this credential that is `connected`, if the credential is still at that version,
     /// with the effects of the change in the outbox. Closes `exchange` (as [`Close`] says) in the same transaction.

@@ -13,6 +13,7 @@ mod lane;
 mod lifeboat;
 pub mod mass;
 mod probe;
+mod recovery;
 pub mod schedule;
 pub mod timing;
 

@@ -153,9 +153,11 @@ fn really_after(key: Met, bounds: &Bounds) -> Follows {
         on_next_secret: done.on_next_secret,
         replayed: done.replayed,
         answer_lost: done.answer_lost,
+        on_spare: false,
     };
     let case = Case {
         grace: bounds.grace_time(),
+        has_spare: false,
         has_next_secret: true,
         left: left.map(time),
         failures: u32::from(failed_before),
@@ -167,6 +169,7 @@ fn really_after(key: Met, bounds: &Bounds) -> Follows {
         (Next::Confirm, _) => Follows::Confirm,
         (Next::NextSecret, _) => Follows::NextSecret,
         (Next::Replay, _) => Follows::Replay,
+        (Next::Spare, _) => unreachable!("the model keeps no second answers"),
         (Next::Fail(reason), _) => Follows::Fail(reason == Reason::ResponseLost),
         (Next::Close(_, marks), _) => Follows::Close(Marks {
             retry: ticks((marks.retry_at - now()).to_std().unwrap_or_default()),
@@ -181,9 +184,10 @@ pub fn orphan(row: &Row, left: i8, bounds: &Bounds) -> Option<bool> {
         id: "open".into(),
         holder: String::new(),
         holder_alive: row.alive_left > 0,
+        holder_connected: row.alive_left > 0,
         lease_over_for: time(-row.lease_left),
     };
-    match decide::orphan(&open, &bounds.settings) {
+    match decide::orphan(&open, bounds.grace_time(), &bounds.settings) {
         Orphan::Relieve => None,
         Orphan::Wait => Some(false),
         Orphan::NotBefore(wait) => Some(wait > time(left)),

@@ -57,6 +57,10 @@ static DROP: LazyLock<Script> = LazyLock::new(|| {
     )
 });
 
+/// Whether this value is there.
+static IS: LazyLock<Script> =
+    LazyLock::new(|| Script::new("if redis.call('get', KEYS[1]) == ARGV[1] then return 1 end return 0"));
+
 /// Between two attempts to give back what may have been taken.
 const GIVE_BACK_AGAIN: Duration = Duration::from_secs(1);
 
@@ -142,6 +146,13 @@ impl LeaseStore for RedisLeases {
         let key = self.redis.key(&lease.credential);
         let released = self.redis.run("release a lease", &DROP, &key, &[value(lease)]).await;
         released.map(drop).map_err(|failed| failed.error)
+    }
+
+    async fn current(&self, credential: &CredentialId) -> Result<Option<Lease>, StoreError> {
+        let Some(lease) = self.fences.drawn(credential).await? else { return Ok(None) };
+        let key = self.redis.key(credential);
+        let there = self.redis.run("look at a lease", &IS, &key, &[value(&lease)]).await;
+        Ok((there.map_err(|failed| failed.error)? == 1).then_some(lease))
     }
 }
 

@@ -3,10 +3,13 @@
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use holdfast_core::{
-    ConnectorId, Credential, CredentialId, ExchangeId, Secret, Snapshot, Version,
+    ConnectorId, Credential, CredentialId, ExchangeId, OrgId, Secret, Snapshot, TokenSet, Version,
     credential::{Backoff, Trouble},
     health::Event,
-    ports::{Begun, Changed, Close, CredentialStore, Exchange, Failure, Incident, Lease, Rotation, StoreError, Stored},
+    ports::{
+        Begun, Changed, Close, CredentialStore, Exchange, Failure, Holder, Incident, Lease, OpenExchange, Rotation,
+        StoreError, Stored,
+    },
     refresh::{OutcomeKind, timing},
 };
 use sea_orm::{ConnectionTrait, DatabaseTransaction, FromQueryResult};
@@ -122,7 +125,32 @@ impl CredentialStore for Store {
     }
 
     async fn close_orphan(&self, open: &ExchangeId, at: DateTime<Utc>) -> Result<Changed, StoreError> {
-        self.close_lost(open.as_str(), at).await
+        self.close_lost(open.as_str(), at, false).await
+    }
+
+    async fn close_cut_off(&self, open: &ExchangeId, at: DateTime<Utc>) -> Result<Changed, StoreError> {
+        self.close_lost(open.as_str(), at, true).await
+    }
+
+    async fn holder(&self, lease: &Lease) -> Result<Holder, StoreError> {
+        self.holder_of(lease).await
+    }
+
+    async fn lost(&self, limit: u64) -> Result<Vec<(ConnectorId, OpenExchange)>, StoreError> {
+        self.lost_exchanges(limit).await
+    }
+
+    async fn keep_spare(&self, exchange: &Exchange, tokens: &TokenSet) -> Result<Changed, StoreError> {
+        self.write_spare(exchange, tokens).await
+    }
+
+    async fn spare(
+        &self,
+        org: &OrgId,
+        credential: &CredentialId,
+        version: Version,
+    ) -> Result<Option<TokenSet>, StoreError> {
+        self.find_spare(org, credential, version).await
     }
 
     async fn fail(

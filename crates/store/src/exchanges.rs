@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use holdfast_core::{
-    Health, Version,
-    ports::{Begun, Changed, Close, Exchange, OpenExchange, StoreError, Trigger},
+    ConnectorId, Health, Version,
+    ports::{Begun, Changed, Close, Exchange, Holder, Lease, OpenExchange, StoreError, Trigger},
     refresh::OutcomeKind,
 };
 use sea_orm::{ConnectionTrait, FromQueryResult};
@@ -26,7 +26,26 @@ struct Why {
     id: Option<String>,
     holder: Option<String>,
     holder_alive: bool,
+    holder_connected: bool,
     lease_over_for_ms: Option<i64>,
+}
+
+/// An open row of somebody who seems lost.
+#[derive(FromQueryResult)]
+struct LostRow {
+    id: String,
+    connector_id: String,
+    holder: String,
+    holder_alive: bool,
+    holder_connected: bool,
+    lease_over_for_ms: i64,
+}
+
+#[derive(FromQueryResult)]
+struct HolderRow {
+    alive: bool,
+    connected: bool,
+    exchanging: bool,
 }
 
 impl Store {
@@ -83,6 +102,7 @@ impl Store {
                     id: id.into(),
                     holder,
                     holder_alive: why.holder_alive,
+                    holder_connected: why.holder_connected,
                     lease_over_for: Duration::from_millis(over.max(0).unsigned_abs()),
                 }));
             }
@@ -91,16 +111,55 @@ impl Store {
     }
 
     async fn why_not(&self, exchange: &Exchange) -> Result<Option<Why>, StoreError> {
+        let (alive, connected) = (self.is_alive("e.holder", "$3"), self.is_connected("e.holder"));
         let now = sql::now_ms(self.backend());
         let look = format!(
             "SELECT k.version, c.health, e.id, e.holder, {now} - e.lease_expires_at_ms AS lease_over_for_ms, \
-             EXISTS (SELECT 1 FROM replicas r WHERE r.id = e.holder AND r.seen_at_ms > {now} - $3) AS holder_alive \
+             {alive} AS holder_alive, {connected} AS holder_connected \
              FROM connectors c JOIN credentials k ON k.id = c.credential_id \
              LEFT JOIN exchanges e ON e.credential_id = k.id AND e.closed_at IS NULL \
              WHERE c.id = $1 AND k.id = $2"
         );
         let values = values![exchange.connector.as_str(), exchange.credential.as_str(), self.alive_ms()];
         sql::one(self.db(), "look at the open exchange", look, values).await
+    }
+
+    pub(crate) async fn holder_of(&self, lease: &Lease) -> Result<Holder, StoreError> {
+        let look = format!(
+            "SELECT {} AS alive, {} AS connected, \
+             EXISTS (SELECT 1 FROM exchanges e WHERE e.credential_id = $2 AND e.closed_at IS NULL) AS exchanging",
+            self.is_alive("$1", "$3"),
+            self.is_connected("$1")
+        );
+        let values = values![lease.holder.as_str(), lease.credential.as_str(), self.alive_ms()];
+        let doing = "look at the holder of a lease";
+        let found: Option<HolderRow> = sql::one(self.db(), doing, look, values).await?;
+        let found = found.ok_or_else(|| StoreError::new(doing))?;
+        Ok(Holder { alive: found.alive, connected: found.connected, exchanging: found.exchanging })
+    }
+
+    pub(crate) async fn lost_exchanges(&self, limit: u64) -> Result<Vec<(ConnectorId, OpenExchange)>, StoreError> {
+        let look = format!(
+            "SELECT id, connector_id, holder, holder_alive, holder_connected, lease_over_for_ms FROM ( \
+             SELECT e.id, e.connector_id, e.holder, {} AS holder_alive, {} AS holder_connected, \
+             {} - e.lease_expires_at_ms AS lease_over_for_ms \
+             FROM exchanges e WHERE e.closed_at IS NULL AND e.holder <> $2) open \
+             WHERE NOT (holder_alive AND holder_connected) ORDER BY id LIMIT $3",
+            self.is_alive("e.holder", "$1"),
+            self.is_connected("e.holder"),
+            sql::now_ms(self.backend())
+        );
+        let own = self.inner.options.replica.as_str();
+        let values = values![self.alive_ms(), own, i64::try_from(limit).unwrap_or(i64::MAX)];
+        let lost: Vec<LostRow> = sql::all(self.db(), "look for exchanges of lost owners", look, values).await?;
+        let open = |row: LostRow| OpenExchange {
+            id: row.id.into(),
+            holder: row.holder,
+            holder_alive: row.holder_alive,
+            holder_connected: row.holder_connected,
+            lease_over_for: Duration::from_millis(row.lease_over_for_ms.max(0).unsigned_abs()),
+        };
+        Ok(lost.into_iter().map(|row| (row.connector_id.as_str().into(), open(row))).collect())
     }
 
     pub(crate) async fn close_exchange(&self, exchange: &Exchange, close: &Close) -> Result<(), StoreError> {
@@ -114,7 +173,7 @@ impl Store {
         Ok(())
     }
 
-    pub(crate) async fn close_lost(&self, id: &str, at: DateTime<Utc>) -> Result<Changed, StoreError> {
+    pub(crate) async fn close_lost(&self, id: &str, at: DateTime<Utc>, cut_off: bool) -> Result<Changed, StoreError> {
         let doing = "close the exchange of a lost owner";
         let tx = self.transaction(doing).await?;
         let mark = "UPDATE credentials SET answer_lost = TRUE \
@@ -122,10 +181,12 @@ impl Store {
                     AND version = (SELECT version FROM exchanges WHERE id = $1) RETURNING id";
         let marked: Option<sql::Id> = sql::one(&tx, doing, mark, values![id]).await?;
         // Its owner may have come back since it was looked at: it will settle the row itself, and may hold the new set.
-        let now = sql::now_ms(self.backend());
+        let mut there = self.is_alive("exchanges.holder", "$4");
+        if cut_off {
+            there = format!("({there} AND {})", self.is_connected("exchanges.holder"));
+        }
         let close = format!(
-            "UPDATE exchanges SET closed_at = $2, outcome = $3 WHERE id = $1 AND closed_at IS NULL AND NOT EXISTS \
-             (SELECT 1 FROM replicas r WHERE r.id = exchanges.holder AND r.seen_at_ms > {now} - $4)"
+            "UPDATE exchanges SET closed_at = $2, outcome = $3 WHERE id = $1 AND closed_at IS NULL AND NOT {there}"
         );
         let values = values![id, micros(at), OutcomeKind::OwnerLost.as_str(), self.alive_ms()];
         if sql::run(&tx, doing, close, values).await? == 0 {

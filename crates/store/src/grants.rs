@@ -2,7 +2,9 @@
 
 use chrono::{DateTime, Utc};
 use holdfast_core::{
-    ConnectorId, Health, OrgId, Secret, Snapshot, TokenSet, Version, health::Event, ports::StoreError,
+    ConnectorId, Health, OrgId, Secret, Snapshot, TokenSet, Version,
+    health::Event,
+    ports::{CredentialStore as _, StoreError},
 };
 use sea_orm::FromQueryResult;
 use secrecy::SecretString;
@@ -71,7 +73,12 @@ impl Store {
             tx.rollback().await.map_err(failed(doing))?;
             return Ok(Granted::Gone);
         };
-        if before.grant_sequence >= grant.sequence {
+        if before.grant_sequence == grant.sequence {
+            // Ours is stored already: the answer to that commit did not reach us, and we were called again.
+            tx.rollback().await.map_err(failed(doing))?;
+            return Ok(self.load(id).await?.map_or(Granted::Gone, |stored| Granted::Yes(Box::new(stored))));
+        }
+        if before.grant_sequence > grant.sequence {
             tx.rollback().await.map_err(failed(doing))?;
             return Ok(Granted::Older);
         }
@@ -146,6 +153,8 @@ impl Store {
                         degraded_since = NULL, answer_lost = FALSE WHERE id = $1";
             let no_scopes = Value::Array(Vec::new());
             sql::run(&tx, doing, wipe, values![locked.id.as_str(), no_scopes]).await?;
+            let spare = "DELETE FROM spares WHERE credential_id = $1";
+            sql::run(&tx, doing, spare, values![locked.id.as_str()]).await?;
         }
         let change = Change {
             event: Event::Disconnected,

@@ -21,6 +21,13 @@ struct Won {
     expires_at_ms: i64,
 }
 
+#[derive(FromQueryResult)]
+struct Held {
+    holder: String,
+    fencing_token: i64,
+    expires_at_ms: i64,
+}
+
 #[async_trait]
 impl LeaseStore for Store {
     async fn acquire(&self, credential: &CredentialId, holder: &str, ttl: Duration) -> Result<Acquired, StoreError> {
@@ -58,6 +65,10 @@ impl LeaseStore for Store {
         let values = values![lease.credential.as_str(), lease.holder.as_str(), lease.fencing_token];
         sql::run(self.db(), "release a lease", release, values).await.map(|_| ())
     }
+
+    async fn current(&self, credential: &CredentialId) -> Result<Option<Lease>, StoreError> {
+        self.row(credential, &format!(" AND expires_at_ms > {}", sql::now_ms(self.backend()))).await
+    }
 }
 
 #[async_trait]
@@ -80,12 +91,28 @@ impl Fences for Store {
         Ok(Acquired::Yes(Lease { credential: credential.clone(), holder, fencing_token, expires_at_ms }))
     }
 
+    async fn drawn(&self, credential: &CredentialId) -> Result<Option<Lease>, StoreError> {
+        self.row(credential, "").await
+    }
+
     async fn end_of(&self, ttl: Duration) -> Result<i64, StoreError> {
         Ok(self.database_clock().await?.timestamp_millis().saturating_add(ms(ttl)))
     }
 }
 
 impl Store {
+    async fn row(&self, credential: &CredentialId, condition: &str) -> Result<Option<Lease>, StoreError> {
+        let look =
+            format!("SELECT holder, fencing_token, expires_at_ms FROM leases WHERE credential_id = $1{condition}");
+        let row: Option<Held> = sql::one(self.db(), "look at a lease", look, values![credential.as_str()]).await?;
+        Ok(row.map(|Held { holder, fencing_token, expires_at_ms }| Lease {
+            credential: credential.clone(),
+            holder,
+            fencing_token,
+            expires_at_ms,
+        }))
+    }
+
     async fn held(&self, credential: &CredentialId) -> Result<Acquired, StoreError> {
         let now = sql::now_ms(self.backend());
         let left = format!("SELECT expires_at_ms - {now} AS number FROM leases WHERE credential_id = $1");

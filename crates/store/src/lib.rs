@@ -40,6 +40,7 @@ mod seal;
 mod serving;
 mod sessions;
 mod signals;
+mod spares;
 mod sql;
 mod store;
 mod throttle;
@@ -54,7 +55,7 @@ pub use connectors::{Created, NewConnector};
 pub use due::DueCount;
 pub use grants::{Grant, Granted};
 pub use keys::ApiKey;
-pub use lifeboat::{LifeboatState, Spool};
+pub use lifeboat::{CheckedGrant, KeptGrant, LifeboatState, Spool};
 pub use lines::{ConnectorLine, LineCount, LineFilter, LineState};
 pub use listing::{ConnectorView, Filter, Page};
 pub use mails::{

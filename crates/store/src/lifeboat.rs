@@ -19,16 +19,53 @@ use std::{
 
 use async_trait::async_trait;
 use holdfast_core::{
-    OrgId,
+    ConnectorId, OrgId, TokenSet,
     ports::{Castaway, Lifeboat, StoreError},
 };
 use secrecy::zeroize::Zeroizing;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use tracing::{error, warn};
 
 use crate::{seal::Place, sql::because, store::Store};
 use folder::Folder;
 
 const ROTATION: &str = "rotation";
+const GRANT: &str = "grant";
+
+/// What a consent brought, until it has ended.
+#[derive(Clone, Debug)]
+pub struct KeptGrant {
+    /// Whose.
+    pub org: OrgId,
+    /// Of which connector.
+    pub connector: ConnectorId,
+    /// The consent's session.
+    pub session: String,
+    /// The consent's sequence.
+    pub sequence: i64,
+    /// The provider's id.
+    pub provider: String,
+    /// The account that was asked for.
+    pub account: String,
+    /// What the code brought.
+    pub tokens: TokenSet,
+    /// What was granted, where the provider said it with the tokens.
+    pub scopes: Option<Vec<String>>,
+    /// Once it is known to be right, and only has to be stored.
+    pub checked: Option<CheckedGrant>,
+}
+
+/// What was found out about a grant that is right.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckedGrant {
+    /// Who gave it, as it is kept beside the connector.
+    pub identity: Value,
+    /// Their name there.
+    pub who: Option<String>,
+    /// Who gave it, for the timeline.
+    pub actor: Option<String>,
+}
 
 /// How it is with the folder.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -74,6 +111,10 @@ impl<'a> Label<'a> {
         Self { kind: ROTATION, org: exchange.org.clone(), connector, id }
     }
 
+    fn of_grant(grant: &'a KeptGrant, id: &'a str) -> Self {
+        Self { kind: GRANT, org: grant.org.clone(), connector: grant.connector.as_str(), id }
+    }
+
     fn read(name: &'a str) -> Option<Self> {
         let mut parts = name.split('.');
         let (kind, org, connector, id) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
@@ -94,6 +135,13 @@ impl<'a> Label<'a> {
 
     fn field(&self) -> String {
         format!("lifeboat.{}.{}", self.kind, self.id)
+    }
+}
+
+impl KeptGrant {
+    /// Names the consent among all.
+    pub fn id(&self) -> String {
+        format!("{}-{}", self.session, self.sequence)
     }
 }
 
@@ -140,6 +188,37 @@ impl Spool {
         }
     }
 
+    /// Keeps what a consent brought, in place of what was kept of it: a crash loses it no more.
+    pub async fn put_grant(&self, grant: &KeptGrant) -> Result<(), StoreError> {
+        self.put_sealed(Label::of_grant(grant, &grant.id()), packed::pack_grant(grant)).await
+    }
+
+    /// What consents have brought that have not ended. As [`Lifeboat::list`].
+    pub async fn list_grants(&self) -> Result<Vec<KeptGrant>, StoreError> {
+        self.list_unpacked(GRANT, packed::unpack_grant).await
+    }
+
+    /// The consent has ended.
+    pub async fn remove_grant(&self, grant: &KeptGrant) -> Result<(), StoreError> {
+        self.remove_sealed(Label::of_grant(grant, &grant.id())).await
+    }
+
+    async fn list_unpacked<T>(
+        &self,
+        kind: &str,
+        unpack: impl Fn(OrgId, &str, &str, &[u8]) -> Option<T>,
+    ) -> Result<Vec<T>, StoreError> {
+        let mut all = Vec::new();
+        for (name, plain) in self.list_sealed(kind).await? {
+            let label = Label::read(&name);
+            match label.and_then(|label| unpack(label.org, label.connector, label.id, &plain)) {
+                Some(unpacked) => all.push(unpacked),
+                None => self.set_aside(name).await,
+            }
+        }
+        Ok(all)
+    }
+
     async fn put_sealed(&self, label: Label<'_>, plain: Zeroizing<Vec<u8>>) -> Result<(), StoreError> {
         let put = async {
             // Known since the credential was read: no database is asked.
@@ -170,7 +249,7 @@ impl Spool {
         for name in names {
             let label = match Label::read(&name) {
                 Some(label) if label.kind == kind => label,
-                Some(label) if label.kind == ROTATION => continue,
+                Some(label) if [ROTATION, GRANT].contains(&label.kind) => continue,
                 _ => {
                     self.set_aside(name).await;
                     continue;
@@ -242,16 +321,7 @@ impl Lifeboat for Spool {
     }
 
     async fn list(&self) -> Result<Vec<Castaway>, StoreError> {
-        let mut castaways = Vec::new();
-        for (name, plain) in self.list_sealed(ROTATION).await? {
-            let unpacked = Label::read(&name)
-                .and_then(|label| packed::unpack(label.org.clone(), label.connector, label.id, &plain));
-            match unpacked {
-                Some(castaway) => castaways.push(castaway),
-                None => self.set_aside(name).await,
-            }
-        }
-        Ok(castaways)
+        self.list_unpacked(ROTATION, packed::unpack).await
     }
 
     async fn remove(&self, castaway: &Castaway) -> Result<(), StoreError> {

@@ -35,6 +35,23 @@ impl Store {
         i64::try_from((self.inner.options.heartbeat * BEATS).as_millis()).unwrap_or(i64::MAX)
     }
 
+    /// SQL that says whether the replica that this column names gave a sign of life within `$N` milliseconds.
+    pub(crate) fn is_alive(&self, column: &str, parameter: &str) -> String {
+        let now = sql::now_ms(self.backend());
+        format!("EXISTS (SELECT 1 FROM replicas r WHERE r.id = {column} AND r.seen_at_ms > {now} - {parameter})")
+    }
+
+    /// SQL that says whether the line of the replica that this column names is open: its listener has a session, under its
+    /// name. The server ends that at once when the process does. On SQLite there is one process and no line.
+    pub(crate) fn is_connected(&self, column: &str) -> String {
+        match self.kind() {
+            Kind::Sqlite => "TRUE".to_owned(),
+            Kind::Postgres => {
+                format!("EXISTS (SELECT 1 FROM pg_stat_activity a WHERE a.application_name = {column})")
+            }
+        }
+    }
+
     async fn live(&self) {
         if let Err(error) = self.forget_old_replicas().await {
             warn!(error = %error, "could not clear away old replicas");

@@ -225,7 +225,7 @@ struct Opened {
     refresh_token: Option<String>,
 }
 
-fn seal_tokens(key: &DataKey, place: Place<'_>, tokens: &TokenSet) -> Vec<u8> {
+pub(crate) fn seal_tokens(key: &DataKey, place: Place<'_>, tokens: &TokenSet) -> Vec<u8> {
     let both = Sealing {
         access_token: tokens.access_token.expose_secret(),
         refresh_token: tokens.refresh_token.as_ref().map(ExposeSecret::expose_secret),
@@ -234,7 +234,7 @@ fn seal_tokens(key: &DataKey, place: Place<'_>, tokens: &TokenSet) -> Vec<u8> {
     key.seal(place, &plain)
 }
 
-fn open_tokens(
+pub(crate) fn open_tokens(
     key: &DataKey,
     place: Place<'_>,
     sealed: &[u8],

@@ -276,13 +276,10 @@ impl Store {
 
     async fn session(&self, row: Row) -> Result<Session, StoreError> {
         let org = OrgId::from(row.org_id);
-        let verifier = match &row.sealed_verifier {
-            Some(sealed) => {
-                let place = Place { org: &org, owner: &row.id, field: VERIFIER };
-                self.data_key(self.db(), &org).await?.open_text(place, sealed).ok()
-            }
-            None => None,
-        };
+        // Asked for in any case: what its consent brings has to be sealed also while the database is away.
+        let key = self.data_key(self.db(), &org).await?;
+        let place = Place { org: &org, owner: &row.id, field: VERIFIER };
+        let verifier = row.sealed_verifier.as_ref().and_then(|sealed| key.open_text(place, sealed).ok());
         Ok(Session {
             purpose: Purpose::parse(&row.purpose).ok_or_else(|| nonsense("connect_sessions", "purpose", &row.id))?,
             id: row.id,

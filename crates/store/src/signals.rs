@@ -144,6 +144,9 @@ impl Store {
         let connect = async {
             let mut listener = PgListener::connect(url).await?;
             listener.eager_reconnect(false);
+            // Under our own name, by which others see that our line is open.
+            let name = sqlx::query("SELECT set_config('application_name', $1, false)").bind(&options.replica);
+            name.execute(&mut listener).await?;
             listener.listen(CHANNEL).await?;
             Ok(listener)
         };

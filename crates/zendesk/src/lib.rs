@@ -57,12 +57,13 @@ static ABOUT: About = About {
 pub struct Zendesk {
     base: account::Base,
     access_life: Duration,
+    reuse_grace: Duration,
 }
 
 impl Zendesk {
     /// The real one: accounts live at `https://{account}.zendesk.com`.
     pub fn new() -> Self {
-        Self { base: account::Base::production(), access_life: ACCESS_LIFE }
+        Self { base: account::Base::production(), access_life: ACCESS_LIFE, reuse_grace: Duration::ZERO }
     }
 
     /// One whose accounts live elsewhere, OAuth and API alike: the operator's `base_url_override`, for a sandbox.
@@ -78,6 +79,12 @@ impl Zendesk {
     #[must_use]
     pub fn asking_for(self, access_life: Duration) -> Self {
         Self { access_life: Duration::from_secs(access_life.as_secs().max(1)), ..self }
+    }
+
+    /// Takes it that a used refresh token is accepted again for so long. Zendesk documents no such grace.
+    #[must_use]
+    pub fn with_reuse_grace(self, reuse_grace: Duration) -> Self {
+        Self { reuse_grace, ..self }
     }
 }
 
@@ -124,7 +131,7 @@ impl Provider for Zendesk {
             // than what is asked for here, and naming more than it would be refused for good.
             refresh_params: lives,
             rotation: Rotation::SingleUse,
-            reuse_grace: Duration::ZERO,
+            reuse_grace: self.reuse_grace,
             expires_in_default: Some(self.access_life),
             refresh_expires_in_field: Some("refresh_token_expires_in".to_owned()),
             refresh_life: RefreshLife::AsTold,

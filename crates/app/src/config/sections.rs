@@ -260,6 +260,9 @@ pub struct ProviderConfig {
     /// Instead of `refresh.per_second`.
     #[serde(default, deserialize_with = "optional::number")]
     pub refresh_per_second: Option<f64>,
+    /// How long it takes a used refresh token again.
+    #[serde(default, rename = "reuse_grace_secs", deserialize_with = "optional::secs")]
+    pub reuse_grace: Option<Duration>,
 }
 
 /// `[network]`

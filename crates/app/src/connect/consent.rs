@@ -1,15 +1,16 @@
-//! What came back from the provider, worked off: exchange, ask whose account it is, and only then store.
+//! What came back from the provider, worked off: exchange, ask whose account it is, and only then store. Once there are
+//! tokens, neither a database in trouble nor a crash loses them.
 
 use std::sync::Arc;
 
 use holdfast_core::{
-    ApiClient, Identity, Secret, Snapshot, TokenSet,
+    ApiClient, Identity, Secret, Snapshot,
     error::ErrorKind,
-    exchange::{self, Grant as CodeGrant, Outcome, TokenAnswer},
-    ports::OAuthApp,
+    exchange::{self, Grant as CodeGrant, Outcome},
+    ports::StoreError,
     refresh::timing,
 };
-use holdfast_store::{Created, Entry, Grant, Granted, Session};
+use holdfast_store::{CheckedGrant, Created, Entry, Grant, Granted, KeptGrant, Session};
 use secrecy::SecretString;
 use tracing::{info, warn};
 
@@ -23,13 +24,20 @@ use crate::{app::App, care};
 /// Works it off to its end, whatever it takes, and notes that.
 pub(super) async fn work(app: &Arc<App>, session: &Session, code: Option<SecretString>, error: Option<&str>) {
     let mut progress = Progress::default();
-    let ended = consent(app, session, code, error, &mut progress).await;
+    let (ended, grant) = consent(app, session, code, error, &mut progress).await;
+    finish(app, session, &ended, grant.as_ref(), &mut progress).await;
+}
+
+async fn finish(app: &Arc<App>, session: &Session, ended: &Ended, grant: Option<&KeptGrant>, progress: &mut Progress) {
     let kept = ended.keep();
     app.engine.insist("note how a consent ended", || app.store.finish_session(session, &kept)).await;
+    if let Some(grant) = grant {
+        take_out(app, grant).await;
+    }
     if !ended.ok() {
-        tell(app, session, &ended).await;
+        tell(app, session, ended).await;
     } else if session.user.is_some() {
-        first_test(app, session, &mut progress).await;
+        first_test(app, session, progress).await;
     }
 }
 
@@ -40,56 +48,140 @@ async fn consent(
     code: Option<SecretString>,
     error: Option<&str>,
     progress: &mut Progress,
-) -> Ended {
+) -> (Ended, Option<KeptGrant>) {
     let asked = match asked(app, session).await {
         Ok(asked) => asked,
-        Err(NotAsked::Removed) => return ended("The provider", Ending::Removed),
-        Err(NotAsked::NoAdapter(name) | NotAsked::NoAccount(name)) => return ended(&name, Ending::CannotAsk),
-        Err(NotAsked::Ours(error)) => {
-            warn!(%error, "a consent cannot be worked off");
-            return ended("The provider", Ending::StartLost);
-        }
+        Err(not_asked) => return (cannot_ask(not_asked), None),
     };
     let name = asked.provider.about().name;
-    let Some(code) = code.filter(|_| error.is_none()) else { return ended(name, Ending::refused(error)) };
-    ended(name, granted(app, session, &asked, &code, progress).await.unwrap_or_else(|ending| ending))
+    let Some(code) = code.filter(|_| error.is_none()) else { return (ended(name, Ending::refused(error)), None) };
+    match redeem(app, &asked, session, &code).await {
+        Ok(grant) => {
+            app.consents.begin(&grant);
+            let ending = settle(app, session, &asked, &grant, progress).await;
+            (ended(name, ending), Some(grant))
+        }
+        Err(ending) => (ended(name, ending), None),
+    }
+}
+
+fn cannot_ask(why: NotAsked) -> Ended {
+    match why {
+        NotAsked::Removed => ended("The provider", Ending::Removed),
+        NotAsked::NoAdapter(name) | NotAsked::NoAccount(name) => ended(&name, Ending::CannotAsk),
+        NotAsked::Ours(error) => {
+            warn!(%error, "a consent cannot be worked off");
+            ended("The provider", Ending::StartLost)
+        }
+    }
 }
 
 fn ended(provider: &str, ending: Ending) -> Ended {
     Ended { provider: provider.to_owned(), ending }
 }
 
-async fn granted(
+/// What the code brought, to its end: in the lifeboat meanwhile, since the code is spent and nobody else has it. A crash
+/// from here on is only a pause: [`resume`].
+async fn settle(
     app: &Arc<App>,
     session: &Session,
     asked: &Asked,
-    code: &SecretString,
+    grant: &KeptGrant,
     progress: &mut Progress,
-) -> Result<Ending, Ending> {
-    let (outcome, client) = redeem(app, asked, session, code).await?;
-    let answer = match outcome {
-        Outcome::Rotated(answer) => answer,
-        other => return Err(Ending::not_exchanged(&other)),
-    };
+) -> Ending {
+    keep(app, grant).await;
     progress.authorised = true;
     progress::note(app, session, progress).await;
-    let tokens = exchange::merge(&asked.facts, None, &answer, app.seams.clock.now());
-    match checked(app, session, asked, &tokens, &answer, progress).await {
-        Ok(identity) => Ok(store(app, session, asked, tokens, &identity, &client).await),
+    let checked = match grant.checked.clone() {
+        Some(checked) => Ok(checked),
+        None => checked(app, session, asked, grant, progress).await,
+    };
+    match checked {
+        Ok(checked) => {
+            // What was found out needs not be asked again, when the token may be over.
+            keep(app, &KeptGrant { checked: Some(checked.clone()), ..grant.clone() }).await;
+            store(app, asked, grant, checked).await
+        }
         Err(ending) => {
             // The mistaken grant is given back; nothing of it was stored.
-            app.engine.revoke(&asked.facts, &client, &tokens.access_token).await;
-            Err(ending)
+            give_back(app, asked, grant).await;
+            ending
         }
     }
 }
 
-async fn redeem(
-    app: &Arc<App>,
-    asked: &Asked,
-    session: &Session,
-    code: &SecretString,
-) -> Result<(Outcome, OAuthApp), Ending> {
+async fn keep(app: &App, grant: &KeptGrant) {
+    if let Err(error) = app.lifeboat.put_grant(grant).await {
+        let error = format!("{:#}", anyhow::Error::new(error));
+        warn!(error, "the lifeboat does not take what a consent brought; a crash would lose it");
+    }
+}
+
+/// The consent has ended, and that is noted.
+async fn take_out(app: &App, grant: &KeptGrant) {
+    if let Err(error) = app.lifeboat.remove_grant(grant).await {
+        let error = format!("{:#}", anyhow::Error::new(error));
+        warn!(error, "could not take what a consent brought out of the lifeboat");
+    }
+    app.consents.end(grant);
+}
+
+async fn give_back(app: &App, asked: &Asked, grant: &KeptGrant) {
+    if let Ok(Some(client)) = app.apps.of(&grant.provider).await {
+        app.engine.revoke(&asked.facts, &client, &grant.tokens.access_token).await;
+    }
+}
+
+/// Goes on with the consents that a crash cut off after their codes were exchanged.
+pub(crate) async fn resume(app: &Arc<App>) -> Result<(), StoreError> {
+    for grant in app.lifeboat.list_grants().await? {
+        if !app.consents.begin(&grant) {
+            continue;
+        }
+        let app = Arc::clone(app);
+        info!("going on with a consent for connector {} that was cut off", grant.connector);
+        app.clone().engine.spawn(async move {
+            if let Err(error) = go_on(&app, &grant).await {
+                let error = format!("{:#}", anyhow::Error::new(error));
+                warn!(error, "cannot go on with a consent that was cut off; it is tried again");
+                app.consents.end(&grant);
+            }
+        });
+    }
+    Ok(())
+}
+
+/// An error leaves everything as it is.
+async fn go_on(app: &Arc<App>, grant: &KeptGrant) -> Result<(), StoreError> {
+    let session = app.store.find_session_by_id(&grant.session).await?;
+    if session.as_ref().is_some_and(|session| session.sequence == grant.sequence && session.result.is_some()) {
+        take_out(app, grant).await;
+        return Ok(());
+    }
+    // The session may have been started again since; this consent keeps its own place in the order.
+    let session = session.map(|session| Session { sequence: grant.sequence, ..session });
+    let asked = match &session {
+        Some(session) => asked(app, session).await,
+        None => Err(NotAsked::Removed),
+    };
+    match (session, asked) {
+        (Some(session), Ok(asked)) => {
+            let mut progress = Progress::default();
+            let ending = settle(app, &session, &asked, grant, &mut progress).await;
+            let ended = ended(asked.provider.about().name, ending);
+            finish(app, &session, &ended, Some(grant), &mut progress).await;
+        }
+        (_, Err(NotAsked::Ours(error))) => return Err(error),
+        // Connector and session are gone together, or the adapter is: nothing can be done with it.
+        _ => {
+            warn!("nobody wants what a consent for connector {} brought any more", grant.connector);
+            take_out(app, grant).await;
+        }
+    }
+    Ok(())
+}
+
+async fn redeem(app: &Arc<App>, asked: &Asked, session: &Session, code: &SecretString) -> Result<KeptGrant, Ending> {
     let client = match app.apps.of(&asked.snapshot.provider).await {
         Ok(Some(client)) => client,
         Ok(None) => return Err(Ending::NoApp),
@@ -103,8 +195,21 @@ async fn redeem(
     }
     let redirect_uri = app.redirect_uri();
     let grant = CodeGrant::Code { code, redirect_uri: &redirect_uri, verifier: session.verifier.as_ref() };
-    let outcome = app.engine.redeem(asked.provider.as_ref(), &asked.facts, &client, &grant).await;
-    Ok((outcome, client))
+    let answer = match app.engine.redeem(asked.provider.as_ref(), &asked.facts, &client, &grant).await {
+        Outcome::Rotated(answer) => answer,
+        other => return Err(Ending::not_exchanged(&other)),
+    };
+    Ok(KeptGrant {
+        org: session.org.clone(),
+        connector: session.connector.clone(),
+        session: session.id.clone(),
+        sequence: session.sequence,
+        provider: asked.snapshot.provider.clone(),
+        account: asked.account.id.clone(),
+        tokens: exchange::merge(&asked.facts, None, &answer, app.seams.clock.now()),
+        scopes: answer.scopes,
+        checked: None,
+    })
 }
 
 /// Whose account it is, and whether it may do what is needed.
@@ -112,11 +217,10 @@ async fn checked(
     app: &Arc<App>,
     session: &Session,
     asked: &Asked,
-    tokens: &TokenSet,
-    answer: &TokenAnswer,
+    grant: &KeptGrant,
     progress: &mut Progress,
-) -> Result<Identity, Ending> {
-    let secret = Secret::Tokens(tokens.clone());
+) -> Result<CheckedGrant, Ending> {
+    let secret = Secret::Tokens(grant.tokens.clone());
     let api = ApiClient::with(&app.engine, &asked.snapshot.provider, &asked.account.id, secret);
     let identity = api.ok_or(Ending::CannotAsk)?.identity().await.map_err(|error| match error.kind {
         ErrorKind::Forbidden | ErrorKind::AuthFailed => Ending::NotLetIn { why: error.message },
@@ -130,12 +234,16 @@ async fn checked(
         });
     }
     progress.who = Some(who(app, session, &identity).await);
-    let granted = identity.scopes.as_ref().or(answer.scopes.as_ref());
+    let granted = identity.scopes.as_ref().or(grant.scopes.as_ref());
     let lacks = |scope: &&String| granted.is_some_and(|granted| !granted.contains(scope));
     let missing: Vec<_> = asked.facts.scopes.iter().filter(lacks).cloned().collect();
     progress.permissions = Some(Permissions { missing: missing.clone(), told: granted.is_some() });
     progress::note(app, session, progress).await;
-    if missing.is_empty() { Ok(identity) } else { Err(Ending::MissingScopes { scopes: missing }) }
+    if !missing.is_empty() {
+        return Err(Ending::MissingScopes { scopes: missing });
+    }
+    let actor = actor(app, session, &identity).await;
+    Ok(CheckedGrant { identity: care::identity_json(&identity), who: identity.name, actor })
 }
 
 /// Who consented, and who had before, if that was somebody else: a colleague may reconnect, and is shown as such.
@@ -154,43 +262,31 @@ async fn who(app: &Arc<App>, session: &Session, identity: &Identity) -> Who {
 }
 
 /// Stores the grant, whatever it takes: it exists at the provider, and nobody else has it.
-async fn store(
-    app: &Arc<App>,
-    session: &Session,
-    asked: &Asked,
-    tokens: TokenSet,
-    identity: &Identity,
-    client: &OAuthApp,
-) -> Ending {
+async fn store(app: &Arc<App>, asked: &Asked, kept: &KeptGrant, checked: CheckedGrant) -> Ending {
     let snapshot: &Snapshot = &asked.snapshot;
-    let access_token = tokens.access_token.clone();
-    let give_back = async || {
-        app.engine.revoke(&asked.facts, client, &access_token).await;
-    };
+    let (id, account) = (&kept.connector, &asked.account);
     if snapshot.account.is_empty() {
-        let named = app.store.name_account(&session.connector, &asked.account.id, &asked.account.display).await;
-        let taken = match named {
-            Ok(Created::New(_)) => None,
-            Ok(Created::Exists(other) | Created::AliasTaken(other)) => Some(Some(other.to_string())),
-            Err(_) => Some(None),
-        };
-        if let Some(connector) = taken {
-            give_back().await;
-            return Ending::Taken { account: asked.account.display.clone(), connector };
+        let name = || app.store.name_account(id, &account.id, &account.display);
+        match app.engine.insist("name the account of a connector", name).await {
+            Created::New(_) => {}
+            Created::Exists(other) | Created::AliasTaken(other) => {
+                give_back(app, asked, kept).await;
+                return Ending::Taken { account: account.display.clone(), connector: Some(other.to_string()) };
+            }
         }
     }
     let grant = Grant {
-        connector: session.connector.clone(),
-        sequence: session.sequence,
-        due_at: timing::due_at(&tokens, &snapshot.credential.id, &app.config.engine()),
-        tokens,
-        identity: Some(care::identity_json(identity)),
+        connector: id.clone(),
+        sequence: kept.sequence,
+        due_at: timing::due_at(&kept.tokens, &snapshot.credential.id, &app.config.engine()),
+        tokens: kept.tokens.clone(),
+        identity: Some(checked.identity),
         extras: Vec::new(),
         at: app.seams.clock.now(),
-        actor: actor(app, session, identity).await,
+        actor: checked.actor,
     };
     let granted = app.engine.insist("store a new grant", || app.store.store_grant(&grant)).await;
-    app.changed(&session.connector);
+    app.changed(id);
     match granted {
         Granted::Yes(snapshot) => {
             info!(
@@ -199,14 +295,14 @@ async fn store(
                 "connected connector {}",
                 snapshot.connector
             );
-            Ending::Connected { account: asked.account.display.clone(), who: identity.name.clone() }
+            Ending::Connected { account: account.display.clone(), who: checked.who }
         }
         Granted::Older => {
-            give_back().await;
+            give_back(app, asked, kept).await;
             Ending::Overtaken
         }
         Granted::Gone => {
-            give_back().await;
+            give_back(app, asked, kept).await;
             Ending::Removed
         }
     }

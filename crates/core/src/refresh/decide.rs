@@ -11,7 +11,7 @@ use crate::{
     credential::{Credential, Fingerprint, Reason, Secret, Snapshot, Trouble},
     exchange::{Outcome, Refusal},
     health::Health,
-    ports::{Marks, OpenExchange},
+    ports::{Holder, Marks, OpenExchange},
 };
 
 /// What a snapshot means for a need.
@@ -123,10 +123,15 @@ pub enum Orphan {
 }
 
 /// A living holder keeps others from exchanging until it closes its row; a dead one's does for a configured time
-/// after its lease has ended, since a lost sign of life is no proof of death.
-pub fn orphan(open: &OpenExchange, settings: &Settings) -> Orphan {
+/// after its lease has ended, since a lost sign of life is no proof of death. With a reuse grace nothing is at stake, and
+/// the grace is short: a holder that is gone is relieved at once.
+pub fn orphan(open: &OpenExchange, grace: Duration, settings: &Settings) -> Orphan {
     #[cfg(feature = "mutants")]
     if mutants::armed(Mutant::RelievesAnybody) {
+        return Orphan::Relieve;
+    }
+    let gone = !open.holder_alive || !open.holder_connected;
+    if gone && !grace.is_zero() {
         return Orphan::Relieve;
     }
     if open.holder_alive {
@@ -135,6 +140,27 @@ pub fn orphan(open: &OpenExchange, settings: &Settings) -> Orphan {
     match settings.orphan_wait.checked_sub(open.lease_over_for) {
         None | Some(Duration::ZERO) => Orphan::Relieve,
         Some(left) => Orphan::NotBefore(left),
+    }
+}
+
+/// What to do about somebody else's lease that has not ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Relief {
+    /// Its holder is there.
+    Wait,
+    /// End it: its holder is gone, and no token can be spent twice by that.
+    Now,
+    /// Its holder is gone with an exchange under way: only the end of its lease, and the time after it, can tell.
+    NotBeforeItsEnd,
+}
+
+/// A holder that is gone is relieved before its lease ends if it has no exchange journalled open (should it live after
+/// all, it cannot begin one beside ours), or if the provider has a reuse grace.
+pub fn relief(holder: &Holder, grace: Duration) -> Relief {
+    match (holder.alive && holder.connected, holder.exchanging && grace.is_zero()) {
+        (true, _) => Relief::Wait,
+        (false, false) => Relief::Now,
+        (false, true) => Relief::NotBeforeItsEnd,
     }
 }
 
@@ -154,7 +180,7 @@ pub fn send_timeout(grace: Duration, first: bool, settings: &Settings) -> Durati
 
 /// What a flight has done so far under its journal row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "four independent facts, each said once")]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts, each said once")]
 pub struct SoFar {
     /// A refusal has been met; the attempt under way confirms it.
     pub confirming: bool,
@@ -164,6 +190,8 @@ pub struct SoFar {
     pub replayed: bool,
     /// An answer of this version may be lost.
     pub answer_lost: bool,
+    /// The spare set is in use.
+    pub on_spare: bool,
 }
 
 /// What the facts of the case are.
@@ -173,6 +201,8 @@ pub struct Case {
     pub grace: Duration,
     /// Whether the app has a second secret.
     pub has_next_secret: bool,
+    /// Whether another set is kept that the provider issued for the same token; asked for before a verdict alone.
+    pub has_spare: bool,
     /// What is left of the current access token.
     pub left: Option<Duration>,
     /// Exchanges in a row that brought nothing, before this one.
@@ -192,6 +222,8 @@ pub enum Next {
     NextSecret,
     /// Send the same token again at once.
     Replay,
+    /// Send the token of the spare set.
+    Spare,
     /// Close the row with these marks.
     Close(OutcomeKind, Marks),
     /// Declare the connector failed.
@@ -214,6 +246,14 @@ pub fn after(outcome: &Outcome, so_far: &SoFar, case: &Case, now: DateTime<Utc>,
     };
     match outcome {
         Outcome::Rotated(_) => Next::Store,
+        Outcome::Rejected(_) if so_far.confirming && case.has_spare && !so_far.on_spare => Next::Spare,
+        // Nothing is left to be had, but the token that is there still works: nobody is stopped before its end.
+        Outcome::Rejected(refusal)
+            if so_far.confirming && so_far.answer_lost && !case.left.unwrap_or_default().is_zero() =>
+        {
+            let retry_after = case.left.map(|left| left.min(settings.backoff_cap));
+            close(OutcomeKind::Rejected, Trouble::Ambiguous, &Refusal { retry_after, ..refusal.clone() }, true)
+        }
         Outcome::Rejected(_) if so_far.confirming && so_far.answer_lost => Next::Fail(Reason::ResponseLost),
         Outcome::Rejected(_) if so_far.confirming => Next::Fail(Reason::RefreshRefused),
         Outcome::Rejected(_) => Next::Confirm,
@@ -223,5 +263,52 @@ pub fn after(outcome: &Outcome, so_far: &SoFar, case: &Case, now: DateTime<Utc>,
         Outcome::Transient(refusal) => close(OutcomeKind::Transient, Trouble::Transient, refusal, false),
         Outcome::Ambiguous(_) if !case.grace.is_zero() && !so_far.replayed => Next::Replay,
         Outcome::Ambiguous(refusal) => close(OutcomeKind::Ambiguous, Trouble::Ambiguous, refusal, true),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::ExchangeId;
+
+    const GRACE: Duration = Duration::from_secs(10);
+
+    #[test]
+    fn a_holder_is_relieved_early_only_where_no_token_can_be_spent_twice() {
+        use Relief::{NotBeforeItsEnd, Now, Wait};
+        for (alive, connected, exchanging, without, with) in [
+            (true, true, false, Wait, Wait),
+            (true, true, true, Wait, Wait),
+            (true, false, false, Now, Now),
+            (false, true, false, Now, Now),
+            (false, false, false, Now, Now),
+            (true, false, true, NotBeforeItsEnd, Now),
+            (false, true, true, NotBeforeItsEnd, Now),
+            (false, false, true, NotBeforeItsEnd, Now),
+        ] {
+            let holder = Holder { alive, connected, exchanging };
+            assert_eq!((relief(&holder, Duration::ZERO), relief(&holder, GRACE)), (without, with), "{holder:?}");
+        }
+    }
+
+    #[test]
+    fn an_open_row_is_settled_after_its_holders_time_or_inside_a_grace() {
+        let settings = Settings::default();
+        let (early, late) = (Duration::from_secs(1), settings.orphan_wait);
+        let not_before = Orphan::NotBefore(settings.orphan_wait.saturating_sub(early));
+        for (holder_alive, holder_connected, lease_over_for, without, with) in [
+            (true, true, early, Orphan::Wait, Orphan::Wait),
+            (true, true, late, Orphan::Wait, Orphan::Wait),
+            // Cut off, and yet it lives: it may be about to store.
+            (true, false, late, Orphan::Wait, Orphan::Relieve),
+            (false, false, early, not_before, Orphan::Relieve),
+            (false, true, early, not_before, Orphan::Relieve),
+            (false, false, late, Orphan::Relieve, Orphan::Relieve),
+        ] {
+            let id = ExchangeId::from("exch_1");
+            let open = OpenExchange { id, holder: "one".to_owned(), holder_alive, holder_connected, lease_over_for };
+            let found = (orphan(&open, Duration::ZERO, &settings), orphan(&open, GRACE, &settings));
+            assert_eq!(found, (without, with), "{open:?}");
+        }
     }
 }

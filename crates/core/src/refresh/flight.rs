@@ -10,18 +10,20 @@ use tracing::{Instrument, error, info_span, warn};
 
 use super::{
     AuthError, Engine, Need, OutcomeKind,
-    decide::{self, Look, Orphan},
+    decide::{self, Look, Orphan, Relief},
     engine::{FlightResult, OURS_RETRY, chain, ours},
     timing,
 };
 use crate::{
     credential::Trouble,
     id::{ConnectorId, CredentialId},
-    ports::{Acquired, Exchange, Lease, Marks, OpenExchange, Trigger},
+    ports::{Acquired, Exchange, Lease, Marks, Trigger},
 };
 
 /// How often a failing lease statement is repeated before the flight gives up (RF-13).
 const LEASE_TRIES: u32 = 5;
+/// A holder is gone when so many looks in a row have found it so: a line that was cut may be there again in a moment.
+const GONE: u32 = 2;
 /// How long a connector rests after our own code has panicked over it.
 const REST_AFTER_PANIC: Duration = Duration::from_secs(30);
 
@@ -74,8 +76,8 @@ impl Flight {
             }
             match result {
                 Ok(result) => return result,
-                Err(open) => {
-                    if let Some(over) = self.wait_for_owner(&open, deadline).await {
+                Err(orphan) => {
+                    if let Some(over) = self.wait_for_owner(orphan, deadline).await {
                         return over;
                     }
                 }
@@ -90,7 +92,7 @@ impl Flight {
         let ports = &self.engine.ports;
         let ttl = self.engine.settings.lease;
         let mut changes = self.engine.watch(&self.connector);
-        let mut tries = 0;
+        let (mut tries, mut gone) = (0, 0);
         loop {
             changes.mark_unchanged();
             let asked = self.uptime();
@@ -108,6 +110,21 @@ impl Flight {
                     self.wait(&mut changes, remaining.min(left)).await;
                     if let Some(over) = self.compare().await {
                         return Err(Box::new(over));
+                    }
+                    let (relief, lease) = self.relief().await;
+                    gone = if relief == Relief::Wait { 0 } else { gone + 1 };
+                    match (relief, lease) {
+                        _ if gone < GONE => {}
+                        (Relief::Now, Some(lease)) => {
+                            warn!(holder = %lease.holder, "ending the lease of a holder that is gone");
+                            if let Err(error) = ports.leases.release(&lease).await {
+                                warn!(error = %chain(&error), "could not end the lease");
+                            }
+                        }
+                        (Relief::NotBeforeItsEnd, _) => {
+                            return Err(Box::new(Err(unsettled(remaining + self.engine.settings.orphan_wait))));
+                        }
+                        _ => {}
                     }
                 }
                 Err(error) => {
@@ -135,6 +152,20 @@ impl Flight {
         });
     }
 
+    /// What to do about the holder of the lease, and the lease that this is about. Trouble of ours is no reason to do
+    /// anything.
+    async fn relief(&self) -> (Relief, Option<Lease>) {
+        let ports = &self.engine.ports;
+        let Ok(Some(lease)) = ports.leases.current(&self.credential).await else { return (Relief::Wait, None) };
+        match (ports.store.holder(&lease).await, self.engine.snapshot(&self.connector).await) {
+            (Ok(holder), Ok(Some(snapshot))) => {
+                let grace = self.engine.grace(&snapshot.provider, &snapshot.account);
+                (decide::relief(&holder, grace), Some(lease))
+            }
+            _ => (Relief::Wait, None),
+        }
+    }
+
     /// Waits for a change, for at most `longest`; a slow poll with jitter is the safety net for lost signals.
     async fn wait(&self, changes: &mut tokio::sync::watch::Receiver<u64>, longest: Duration) {
         let ports = &self.engine.ports;
@@ -158,31 +189,27 @@ impl Flight {
     }
 
     /// Somebody's exchange is open. A living owner is waited for; a dead one's time is told to the caller at once.
-    async fn wait_for_owner(&self, open: &OpenExchange, deadline: Duration) -> Option<FlightResult> {
+    async fn wait_for_owner(&self, orphan: Orphan, deadline: Duration) -> Option<FlightResult> {
         let left = deadline.saturating_sub(self.uptime());
         let mut changes = self.engine.watch(&self.connector);
-        let (wait, retry_after) = match decide::orphan(open, &self.engine.settings) {
+        let (wait, retry_after) = match orphan {
             Orphan::Wait => (left, Duration::from_secs(1)),
             Orphan::NotBefore(at) => (at, at),
             Orphan::Relieve => return None,
         };
         if left.is_zero() || wait > left {
-            return Some(Err(AuthError::Unavailable {
-                class: Trouble::Ambiguous,
-                detail: "an exchange of a lost replica has not been settled yet".to_owned(),
-                retry_after: retry_after.max(Duration::from_millis(500)),
-            }));
+            return Some(Err(unsettled(retry_after)));
         }
         self.wait(&mut changes, wait).await;
         self.compare().await
     }
 
     /// Steps 4 to 7 of the protocol. `Err`: another journal row is open.
-    async fn under_lease(&self, held: &mut Held) -> Result<FlightResult, OpenExchange> {
+    async fn under_lease(&self, held: &mut Held) -> Result<FlightResult, Orphan> {
         match AssertUnwindSafe(self.exchange(held)).catch_unwind().await {
             Ok(Ok(snapshot)) => Ok(Ok(snapshot)),
             Ok(Err(steps::Blocked::Over(result))) => Ok(result),
-            Ok(Err(steps::Blocked::By(open))) => Err(open),
+            Ok(Err(steps::Blocked::By(orphan))) => Err(orphan),
             Err(_) => {
                 self.close_after_panic().await;
                 Ok(self.panicked())
@@ -216,5 +243,13 @@ impl Flight {
 
     fn uptime(&self) -> Duration {
         self.engine.ports.clock.uptime()
+    }
+}
+
+fn unsettled(retry_after: Duration) -> AuthError {
+    AuthError::Unavailable {
+        class: Trouble::Ambiguous,
+        detail: "an exchange of a lost replica has not been settled yet".to_owned(),
+        retry_after: retry_after.max(Duration::from_millis(500)),
     }
 }

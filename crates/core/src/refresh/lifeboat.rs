@@ -185,7 +185,8 @@ impl Engine {
                 }
             }
             Stored::Superseded => {
-                info!("a newer grant of connector {connector} is stored; the lifeboat's token set is dropped");
+                info!("a newer set of connector {connector} is stored; the lifeboat's is not the one in use");
+                self.keep_spare(&castaway.exchange, &castaway.rotation.tokens).await;
             }
             Stored::Gone => {
                 info!("connector {connector} is disconnected; revoking the lifeboat's token set");
@@ -203,8 +204,13 @@ impl Engine {
         }
     }
 
+    /// How long the provider takes a used refresh token again.
+    pub(super) fn grace(&self, provider: &str, account: &str) -> Duration {
+        self.facts(provider, account).map_or(Duration::ZERO, |facts| facts.reuse_grace)
+    }
+
     /// The facts of an account's token endpoint, where there is one.
-    pub(super) fn facts(&self, provider: &str, account: &str) -> Option<Box<OAuth2>> {
+    fn facts(&self, provider: &str, account: &str) -> Option<Box<OAuth2>> {
         let provider = self.providers.find(provider)?;
         match provider.auth(&provider.account(account).ok()?) {
             Auth::OAuth2(facts) => Some(facts),

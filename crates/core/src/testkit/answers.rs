@@ -166,7 +166,14 @@ fn words(heard: &Heard, refusal: &Refusal) {
 /// The engine does one thing about it, at a moment that is to come, and gives up a grant only for a confirmed refusal.
 fn follows(outcome: &Outcome) {
     let (now, settings) = (received_at(), Settings::default());
-    let case = Case { grace: Duration::ZERO, has_next_secret: false, left: None, failures: u32::MAX, unit: 0.999 };
+    let case = Case {
+        grace: Duration::ZERO,
+        has_next_secret: false,
+        has_spare: false,
+        left: None,
+        failures: u32::MAX,
+        unit: 0.999,
+    };
     for confirming in [false, true] {
         let so_far = SoFar { confirming, ..SoFar::default() };
         match (decide::after(outcome, &so_far, &case, now, &settings), outcome) {

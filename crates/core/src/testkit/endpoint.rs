@@ -96,6 +96,8 @@ struct State {
     targets: Vec<String>,
     api_script: VecDeque<Script>,
     life_secs: u64,
+    /// Whether a spent token buys another set: `Some(true)` one that works, in place of the first.
+    grace: Option<bool>,
 }
 
 /// A token endpoint and an API, strict: a refresh token works once, both old tokens die with a rotation, and a spent
@@ -164,6 +166,11 @@ impl Endpoint {
     /// Life of the access tokens from now on.
     pub fn set_life(&self, seconds: u64) {
         self.state().life_secs = seconds;
+    }
+
+    /// A spent refresh token buys another set from now on, which takes the place of the first one, or never works.
+    pub fn set_grace(&self, works: bool) {
+        self.state().grace = Some(works);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -259,6 +266,14 @@ fn issue(state: &mut State) -> (String, String) {
 }
 
 fn rotate(state: &mut State, presented: &str) -> (u16, Value) {
+    if let Some(works) = state.grace.filter(|_| state.spent.contains(presented) && !state.revoked) {
+        let first = (state.access.clone(), state.current.clone());
+        let (access, refresh) = issue(state);
+        if !works {
+            (state.access, state.current) = first;
+        }
+        return (200, issued(state, &access, &refresh));
+    }
     if state.spent.contains(presented) {
         // Family revocation: a spent token shows that somebody has a copy.
         state.current = None;
@@ -269,10 +284,11 @@ fn rotate(state: &mut State, presented: &str) -> (u16, Value) {
     }
     state.spent.insert(presented.to_owned());
     let (access, refresh) = issue(state);
-    (
-        200,
-        json!({"access_token": access, "refresh_token": refresh, "expires_in": state.life_secs, "token_type": "bearer"}),
-    )
+    (200, issued(state, &access, &refresh))
+}
+
+fn issued(state: &State, access: &str, refresh: &str) -> Value {
+    json!({"access_token": access, "refresh_token": refresh, "expires_in": state.life_secs, "token_type": "bearer"})
 }
 
 fn fields(request: &HttpRequest) -> HashMap<String, String> {

@@ -86,6 +86,12 @@ impl Bench {
         self.leases.renew(lease, LONG).await.expect("the store works")
     }
 
+    /// Whether the lease is found to be this one's.
+    async fn is_current(&self, lease: &Lease) -> bool {
+        let found = self.leases.current(&lease.credential).await.expect("the store works");
+        found.is_some_and(|found| (&found.holder, found.fencing_token) == (&lease.holder, lease.fencing_token))
+    }
+
     async fn release(&self, lease: &Lease) {
         self.leases.release(lease).await.expect("the store works");
     }
@@ -149,6 +155,7 @@ pub async fn a_lapsed_lease_is_taken(bench: &Bench) {
 /// RF-12
 pub async fn only_its_own_acquisition_renews_and_releases_a_lease(bench: &Bench) {
     let lease = bench.take("one", LONG).await;
+    assert!(bench.is_current(&lease).await);
 
     for other in Bench::others(&lease) {
         assert_eq!(bench.renew(&other).await, None, "{other:?}");
@@ -158,7 +165,10 @@ pub async fn only_its_own_acquisition_renews_and_releases_a_lease(bench: &Bench)
     let renewed = bench.renew(&lease).await.expect("it holds it");
     assert_eq!((renewed.fencing_token, &renewed.holder), (lease.fencing_token, &lease.holder));
 
+    assert!(bench.is_current(&renewed).await);
+
     bench.release(&renewed).await;
+    assert!(!bench.is_current(&renewed).await);
     assert_eq!(bench.renew(&renewed).await, None, "it is over");
     // Twice does no harm.
     bench.release(&renewed).await;

@@ -17,7 +17,8 @@ use crate::{
     id::{ConnectorId, CredentialId, ExchangeId, OrgId},
     ports::{
         Acquired, Begun, Changed, ClaimDue, Clock, Close, CredentialStore, DueRefresh, DueStore, Exchange, Failure,
-        Incident, Lease, LeaseStore, OpenExchange, Place, Rotation, Signal, Signals, StoreError, Stored, Trigger,
+        Holder, Incident, Lease, LeaseStore, OpenExchange, Place, Rotation, Signal, Signals, StoreError, Stored,
+        Trigger,
     },
     refresh::{OutcomeKind, Settings, timing},
 };
@@ -64,6 +65,8 @@ struct State {
     alive: Vec<String>,
     /// Due moment, holder and end by the uptime.
     claims: HashMap<CredentialId, (DateTime<Utc>, String, Duration)>,
+    cut_off: Vec<String>,
+    spares: HashMap<CredentialId, (Version, TokenSet)>,
 }
 
 /// What all replicas share: the database.
@@ -185,6 +188,15 @@ impl MemoryStore {
         self.state().alive = holders.iter().map(|holder| (*holder).to_owned()).collect();
     }
 
+    /// This holder has lost its line, or has it again; it may live.
+    pub fn cut_off(&self, holder: &str, cut: bool) {
+        let mut state = self.state();
+        state.cut_off.retain(|other| other != holder);
+        if cut {
+            state.cut_off.push(holder.to_owned());
+        }
+    }
+
     fn tokens(&self, pair: &(String, String), life: Duration) -> TokenSet {
         let now = self.clock.now();
         TokenSet {
@@ -242,6 +254,27 @@ impl Replica {
         *hearing = (deaf, hearing.1 + 1);
     }
 
+    /// Closes the row of a holder of whom this is so.
+    fn close_lost(&self, open: &ExchangeId, gone: impl Fn(&State, &String) -> bool) -> Changed {
+        let connector = {
+            let state = &mut *self.shared.state();
+            let found = state.rows.iter().position(|row| {
+                row.exchange.id == *open && row.closed.is_none() && gone(state, &row.exchange.lease.holder)
+            });
+            let Some(found) = found else { return Changed::No };
+            let row = &mut state.rows[found];
+            row.closed = Some((OutcomeKind::OwnerLost, 0));
+            let (connector, version) = (row.exchange.connector.clone(), row.exchange.version);
+            let row = state.connectors.get_mut(&connector).expect("connectors are not deleted");
+            if row.credential.version == version {
+                row.credential.answer_lost = true;
+            }
+            connector
+        };
+        self.shared.signal(&connector);
+        Changed::Yes
+    }
+
     async fn meet(&self, op: Op) -> Result<(), StoreError> {
         let fault =
             self.faults.lock().expect("no panic happens while it is held").get_mut(&op).and_then(VecDeque::pop_front);
@@ -293,6 +326,28 @@ impl LeaseStore for Replica {
         }
         Ok(())
     }
+
+    async fn current(&self, credential: &CredentialId) -> Result<Option<Lease>, StoreError> {
+        let now = self.shared.clock.uptime();
+        let state = self.shared.state();
+        Ok(state.leases.get(credential).filter(|held| held.2 > now).map(|held| to_lease(credential, held)))
+    }
+}
+
+fn is_connected(state: &State, holder: &String) -> bool {
+    !state.dead.contains(holder) && !state.cut_off.contains(holder)
+}
+
+fn open_row(state: &State, exchange: &Exchange, now: Duration) -> OpenExchange {
+    let lease = &exchange.lease;
+    let end = Duration::from_millis(u64::try_from(lease.expires_at_ms).expect("it is positive"));
+    OpenExchange {
+        id: exchange.id.clone(),
+        holder: lease.holder.clone(),
+        holder_alive: !state.dead.contains(&lease.holder),
+        holder_connected: is_connected(state, &lease.holder),
+        lease_over_for: now.saturating_sub(end),
+    }
 }
 
 fn to_lease(credential: &CredentialId, lease: &(String, i64, Duration)) -> Lease {
@@ -317,14 +372,7 @@ impl CredentialStore for Replica {
         let mut state = self.shared.state();
         let open = state.rows.iter().find(|row| row.closed.is_none() && row.exchange.credential == exchange.credential);
         if let Some(row) = open {
-            let lease = &row.exchange.lease;
-            let end = Duration::from_millis(u64::try_from(lease.expires_at_ms).expect("it is positive"));
-            return Ok(Begun::Other(OpenExchange {
-                id: row.exchange.id.clone(),
-                holder: lease.holder.clone(),
-                holder_alive: !state.dead.contains(&lease.holder),
-                lease_over_for: now.saturating_sub(end),
-            }));
+            return Ok(Begun::Other(open_row(&state, &row.exchange, now)));
         }
         let row = &state.connectors[&exchange.connector];
         let usable = match row.health {
@@ -388,24 +436,54 @@ impl CredentialStore for Replica {
     }
 
     async fn close_orphan(&self, open: &ExchangeId, _at: DateTime<Utc>) -> Result<Changed, StoreError> {
-        let connector = {
-            let state = &mut *self.shared.state();
-            let lost = |row: &&mut Row| {
-                row.exchange.id == *open && row.closed.is_none() && state.dead.contains(&row.exchange.lease.holder)
-            };
-            let Some(row) = state.rows.iter_mut().find(lost) else {
-                return Ok(Changed::No);
-            };
-            row.closed = Some((OutcomeKind::OwnerLost, 0));
-            let (connector, version) = (row.exchange.connector.clone(), row.exchange.version);
-            let row = state.connectors.get_mut(&connector).expect("connectors are not deleted");
-            if row.credential.version == version {
-                row.credential.answer_lost = true;
-            }
-            connector
-        };
-        self.shared.signal(&connector);
+        Ok(self.close_lost(open, |state, holder| state.dead.contains(holder)))
+    }
+
+    async fn close_cut_off(&self, open: &ExchangeId, _at: DateTime<Utc>) -> Result<Changed, StoreError> {
+        Ok(self.close_lost(open, |state, holder| !is_connected(state, holder)))
+    }
+
+    async fn holder(&self, lease: &Lease) -> Result<Holder, StoreError> {
+        let state = self.shared.state();
+        let open = |row: &Row| row.closed.is_none() && row.exchange.credential == lease.credential;
+        Ok(Holder {
+            alive: !state.dead.contains(&lease.holder),
+            connected: is_connected(&state, &lease.holder),
+            exchanging: state.rows.iter().any(open),
+        })
+    }
+
+    async fn lost(&self, _limit: u64) -> Result<Vec<(ConnectorId, OpenExchange)>, StoreError> {
+        let now = self.shared.clock.uptime();
+        let state = self.shared.state();
+        let lost = |row: &&Row| row.closed.is_none() && !is_connected(&state, &row.exchange.lease.holder);
+        let lost = state.rows.iter().filter(lost);
+        Ok(lost.map(|row| (row.exchange.connector.clone(), open_row(&state, &row.exchange, now))).collect())
+    }
+
+    async fn keep_spare(&self, exchange: &Exchange, tokens: &TokenSet) -> Result<Changed, StoreError> {
+        let mut state = self.shared.state();
+        let version = exchange.version.next();
+        let rotated = state.rows.iter().any(|row| {
+            let same = row.exchange.credential == exchange.credential && row.exchange.version == exchange.version;
+            same && row.closed.is_some_and(|(outcome, _)| outcome == OutcomeKind::Rotated)
+        });
+        let row = state.connectors.get(&exchange.connector);
+        if !rotated || row.is_none_or(|row| row.credential.version != version) {
+            return Ok(Changed::No);
+        }
+        state.spares.insert(exchange.credential.clone(), (version, tokens.clone()));
         Ok(Changed::Yes)
+    }
+
+    async fn spare(
+        &self,
+        _org: &OrgId,
+        credential: &CredentialId,
+        version: Version,
+    ) -> Result<Option<TokenSet>, StoreError> {
+        let spare = self.shared.state().spares.get(credential).cloned();
+        Ok(spare.filter(|(of, _)| *of == version).map(|(_, tokens)| tokens))
     }
 
     async fn fail(

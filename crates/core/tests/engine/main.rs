@@ -9,6 +9,7 @@ mod lifeboat;
 mod lives;
 mod mass;
 mod outcomes;
+mod recovery;
 mod schedule;
 mod statements;
 
@@ -64,6 +65,16 @@ impl Rig {
         let engine = rig.replica("a").0;
         let connector = rig.expired_connector("con");
         (rig, engine, connector)
+    }
+
+    /// With a provider that takes a used refresh token again for ten seconds, and then brings a set that works or not.
+    fn with_grace(works: bool) -> Self {
+        let mut rig = Self::new();
+        let mut provider = FakeProvider::new();
+        provider.facts.reuse_grace = Duration::from_secs(10);
+        rig.provider = Arc::new(provider);
+        rig.endpoint.set_grace(works);
+        rig
     }
 
     fn expired_connector(&self, name: &str) -> ConnectorId {

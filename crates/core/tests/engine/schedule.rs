@@ -198,6 +198,7 @@ impl CrowdRig {
             random: Arc::new(SeededRandom::new(name.bytes().map(u64::from).sum())),
             http: self.crowd.clone(),
             store: replica.clone(),
+            lifeboat: self.rig.boat(name),
             leases: replica.clone(),
             signals: replica.clone(),
             apps: self.rig.app.clone(),

@@ -12,12 +12,12 @@ use std::{
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use holdfast_core::{
-    ConnectorId, CredentialId, ExchangeId, Health, Snapshot, Version,
+    ConnectorId, CredentialId, ExchangeId, Health, OrgId, Snapshot, TokenSet, Version,
     credential::{Reason, Trouble},
     health::Event,
     ports::{
-        Acquired, Begun, Changed, Clock as _, Close, CredentialStore, Exchange, Failure, Incident, Lease, LeaseStore,
-        Rotation, StoreError, Stored,
+        Acquired, Begun, Changed, Clock as _, Close, CredentialStore, Exchange, Failure, Holder, Incident, Lease,
+        LeaseStore, OpenExchange, Rotation, StoreError, Stored,
     },
     testkit::{MemoryStore, PausedClock, Replica, Script},
 };
@@ -153,6 +153,10 @@ impl LeaseStore for Troubled {
         self.run(self.replica.renew(lease, ttl)).await
     }
 
+    async fn current(&self, credential: &CredentialId) -> Result<Option<Lease>, StoreError> {
+        self.run(self.replica.current(credential)).await
+    }
+
     async fn release(&self, lease: &Lease) -> Result<(), StoreError> {
         self.run(self.replica.release(lease)).await
     }
@@ -178,6 +182,31 @@ impl CredentialStore for Troubled {
 
     async fn close(&self, exchange: &Exchange, close: &Close) -> Result<(), StoreError> {
         self.run(self.replica.close(exchange, close)).await
+    }
+
+    async fn close_cut_off(&self, open: &ExchangeId, at: DateTime<Utc>) -> Result<Changed, StoreError> {
+        self.run(self.replica.close_cut_off(open, at)).await
+    }
+
+    async fn holder(&self, lease: &Lease) -> Result<Holder, StoreError> {
+        self.run(self.replica.holder(lease)).await
+    }
+
+    async fn lost(&self, limit: u64) -> Result<Vec<(ConnectorId, OpenExchange)>, StoreError> {
+        self.run(self.replica.lost(limit)).await
+    }
+
+    async fn keep_spare(&self, exchange: &Exchange, tokens: &TokenSet) -> Result<Changed, StoreError> {
+        self.run(self.replica.keep_spare(exchange, tokens)).await
+    }
+
+    async fn spare(
+        &self,
+        org: &OrgId,
+        credential: &CredentialId,
+        version: Version,
+    ) -> Result<Option<TokenSet>, StoreError> {
+        self.run(self.replica.spare(org, credential, version)).await
     }
 
     async fn close_orphan(&self, open: &ExchangeId, at: DateTime<Utc>) -> Result<Changed, StoreError> {

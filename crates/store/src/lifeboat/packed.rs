@@ -11,6 +11,8 @@ use secrecy::{ExposeSecret, SecretString, zeroize::Zeroizing};
 use serde::{Deserialize, Serialize, Serializer};
 use url::Url;
 
+use super::{CheckedGrant, KeptGrant};
+
 #[derive(Serialize, Deserialize)]
 struct Packed {
     provider: String,
@@ -39,6 +41,7 @@ struct Tokens {
     expires_at: Option<DateTime<Utc>>,
     expires_assumed: bool,
     refresh_expires_at: Option<DateTime<Utc>>,
+    refresh_end_fixed: bool,
     scopes: Vec<String>,
     base_url: Option<Url>,
 }
@@ -62,6 +65,7 @@ impl From<&TokenSet> for Tokens {
             expires_at: tokens.expires_at,
             expires_assumed: tokens.expires_assumed,
             refresh_expires_at: tokens.refresh_expires_at,
+            refresh_end_fixed: tokens.refresh_end_fixed,
             scopes: tokens.scopes.clone(),
             base_url: tokens.base_url.clone(),
         }
@@ -77,10 +81,49 @@ impl From<Tokens> for TokenSet {
             expires_at: tokens.expires_at,
             expires_assumed: tokens.expires_assumed,
             refresh_expires_at: tokens.refresh_expires_at,
+            refresh_end_fixed: tokens.refresh_end_fixed,
             scopes: tokens.scopes,
             base_url: tokens.base_url,
         }
     }
+}
+
+#[derive(Serialize, Deserialize)]
+struct PackedGrant {
+    provider: String,
+    account: String,
+    tokens: Tokens,
+    scopes: Option<Vec<String>>,
+    checked: Option<CheckedGrant>,
+}
+
+/// A grant, without what its label says.
+pub(super) fn pack_grant(grant: &KeptGrant) -> Zeroizing<Vec<u8>> {
+    let packed = PackedGrant {
+        provider: grant.provider.clone(),
+        account: grant.account.clone(),
+        tokens: Tokens::from(&grant.tokens),
+        scopes: grant.scopes.clone(),
+        checked: grant.checked.clone(),
+    };
+    Zeroizing::new(serde_json::to_vec(&packed).expect("plain data is JSON"))
+}
+
+/// `None`: it makes no sense.
+pub(super) fn unpack_grant(org: OrgId, connector: &str, id: &str, plain: &[u8]) -> Option<KeptGrant> {
+    let (session, sequence) = id.rsplit_once('-')?;
+    let packed: PackedGrant = serde_json::from_slice(plain).ok()?;
+    Some(KeptGrant {
+        org,
+        connector: connector.into(),
+        session: session.to_owned(),
+        sequence: sequence.parse().ok()?,
+        provider: packed.provider,
+        account: packed.account,
+        tokens: packed.tokens.into(),
+        scopes: packed.scopes,
+        checked: packed.checked,
+    })
 }
 
 /// A rotation, without what its label says.

@@ -3,18 +3,20 @@
 use std::{sync::Arc, time::Duration};
 
 use holdfast_core::{
-    Health,
+    Health, TokenSet,
     credential::Reason,
     health::Event,
     ports::{Acquired, Begun, Changed, CredentialStore as _, Failure, LeaseStore as _, Stored},
     refresh::OutcomeKind,
 };
 use holdfast_store::{Options, Store};
+use secrecy::ExposeSecret as _;
 use sqlx::{Connection as _, Executor as _};
 use tokio_util::sync::CancellationToken;
 
 use crate::harness::{
     TestDatabase, close, connect, eventually, exchange, lease, load, moment, on_both, on_postgres, refusal, rotation,
+    tokens,
 };
 
 on_both! {
@@ -24,6 +26,8 @@ on_both! {
     the_row_of_an_owner_that_is_back_is_not_closed_for_it,
     a_row_that_is_opened_after_its_closing_stays_closed,
     a_verdict_that_is_taken_back_leaves_what_it_knew_of_a_lost_answer,
+    a_holders_line_and_signs_of_life_are_told_apart,
+    the_second_answer_to_a_token_is_kept_beside_the_first_alone,
     an_exchange_of_an_older_version_does_not_begin,
     a_hundred_tasks_lose_nothing,
     one_connection_is_enough_for_everything,
@@ -166,6 +170,94 @@ async fn a_verdict_that_is_taken_back_leaves_what_it_knew_of_a_lost_answer(db: A
     assert_eq!(withdrawn, std::slice::from_ref(&id));
     let after = load(&store, &id).await;
     assert_eq!((after.health, after.credential.answer_lost), (Health::Connected, true));
+}
+
+async fn a_holders_line_and_signs_of_life_are_told_apart(db: Arc<TestDatabase>) {
+    let store = db.store().await;
+    let (_, id) = connect(&store, "acme").await;
+    let snapshot = load(&store, &id).await;
+    let lease = lease(&store, &snapshot, "owner").await;
+    let found = store.holder(&lease).await.unwrap();
+    assert!(!found.alive && !found.exchanging, "{found:?}");
+    let open = exchange(&snapshot, &lease, "a");
+    store.begin(&open).await.unwrap();
+    assert!(store.holder(&lease).await.unwrap().exchanging);
+    let [(connector, row)] = &store.lost(10).await.unwrap()[..] else { panic!("it seems lost") };
+    assert_eq!((connector, &row.id, row.holder_alive), (&id, &open.id, false));
+
+    let stop = CancellationToken::new();
+    let owner = Store::connect(db.options("owner")).await.unwrap();
+    let running = tokio::spawn({
+        let (owner, stop) = (owner.clone(), stop.clone());
+        async move { owner.run(stop).await }
+    });
+    eventually("the owner is there", || async {
+        let found = store.holder(&lease).await.unwrap();
+        (found.alive && found.connected).then_some(())
+    })
+    .await;
+    assert!(store.lost(10).await.unwrap().is_empty());
+    assert!(owner.lost(10).await.unwrap().is_empty());
+
+    stop.cancel();
+    running.await.unwrap();
+    owner.shut().await.unwrap();
+    if !db.is_sqlite() {
+        // Its line ends at once, its last sign of life is fresh.
+        eventually("the line is over", || async { (!store.holder(&lease).await.unwrap().connected).then_some(()) })
+            .await;
+        assert!(store.holder(&lease).await.unwrap().alive);
+        assert_eq!(store.lost(10).await.unwrap().len(), 1);
+    }
+    db.execute("UPDATE replicas SET seen_at_ms = seen_at_ms - 8001").await;
+    assert!(!store.holder(&lease).await.unwrap().alive);
+    assert!(!store.lost(10).await.unwrap()[0].1.holder_alive);
+    assert!(
+        Store::connect(db.options("owner")).await.unwrap().lost(10).await.unwrap().is_empty(),
+        "one's own rows are not lost"
+    );
+}
+
+async fn the_second_answer_to_a_token_is_kept_beside_the_first_alone(db: Arc<TestDatabase>) {
+    let store = db.store().await;
+    let (org, id) = connect(&store, "acme").await;
+    let snapshot = load(&store, &id).await;
+    let lease = lease(&store, &snapshot, "one").await;
+    let (slow, quick) = (exchange(&snapshot, &lease, "slow"), exchange(&snapshot, &lease, "quick"));
+    let credential = &snapshot.credential.id;
+    let spare = async |version| store.spare(&org, credential, version).await.unwrap();
+    store.begin(&slow).await.unwrap();
+    assert_eq!(store.keep_spare(&slow, &tokens("second")).await.unwrap(), Changed::No, "no first answer is stored");
+    store.close_orphan(&slow.id, moment(200)).await.unwrap();
+    store.begin(&quick).await.unwrap();
+    store.store_rotation(&quick, &rotation("first-answer")).await.unwrap();
+    assert!(matches!(store.store_rotation(&slow, &rotation("second")).await.unwrap(), Stored::Superseded));
+
+    assert_eq!(store.keep_spare(&slow, &tokens("second")).await.unwrap(), Changed::Yes);
+    assert_eq!(store.keep_spare(&slow, &tokens("second")).await.unwrap(), Changed::Yes);
+
+    let next = slow.version.next();
+    let kept = spare(next).await.unwrap();
+    assert_eq!(format!("{kept:?}"), format!("{:?}", as_stored(tokens("second"))));
+    assert_eq!(kept.refresh_token.unwrap().expose_secret(), "refresh-second");
+    assert!(spare(next.next()).await.is_none(), "it belongs to one version");
+    assert_eq!(store.keep_spare(&quick, &tokens("own")).await.unwrap(), Changed::No, "the first answer is no spare");
+    assert_eq!(db.number("SELECT COUNT(*) FROM spares").await, 1);
+
+    store.disconnect(&org, &id, moment(300)).await.unwrap();
+    assert_eq!(db.number("SELECT COUNT(*) FROM spares").await, 0, "nothing of a grant is kept that was taken off");
+    assert_eq!(store.keep_spare(&slow, &tokens("second")).await.unwrap(), Changed::No);
+}
+
+/// As it comes back from the database.
+fn as_stored(tokens: TokenSet) -> TokenSet {
+    let cut = |at: chrono::DateTime<chrono::Utc>| chrono::SubsecRound::trunc_subsecs(at, 6);
+    TokenSet {
+        obtained_at: cut(tokens.obtained_at),
+        expires_at: tokens.expires_at.map(cut),
+        refresh_expires_at: tokens.refresh_expires_at.map(cut),
+        ..tokens
+    }
 }
 
 async fn an_exchange_of_an_older_version_does_not_begin(db: Arc<TestDatabase>) {

@@ -7,14 +7,13 @@ use tracing::{error, info, warn};
 
 use super::{Flight, Held};
 use crate::{
-    credential::{Fingerprint, Reason, Snapshot, TokenSet, Trouble},
+    credential::{Fingerprint, Reason, Secret, Snapshot, TokenSet, Trouble},
     error::ErrorKind,
     exchange::{self, Grant, Outcome, Refusal, TokenAnswer},
     health::Health,
     id::ExchangeId,
     ports::{
-        Begun, Castaway, Changed, Close, Exchange, Failure, Marks, OAuthApp, OpenExchange, Rotation, StoreError,
-        Stored, Trigger,
+        Begun, Castaway, Changed, Close, Exchange, Failure, Marks, OAuthApp, Rotation, StoreError, Stored, Trigger,
     },
     provider::{Auth, OAuth2, Provider},
     refresh::{
@@ -35,8 +34,8 @@ struct Terms {
 
 /// What stands in the way of an exchange.
 pub(super) enum Blocked {
-    /// Another row is open: give the lease back and wait for its holder.
-    By(OpenExchange),
+    /// Another row is open, and this is to be done about it: give the lease back, and wait for its holder.
+    By(Orphan),
     /// The flight is over.
     Over(FlightResult),
 }
@@ -55,7 +54,7 @@ impl Flight {
         // has to pass the test call.
         let doubted = look != Look::Refresh;
         let terms = self.terms(&snapshot).await?;
-        let exchange = self.begin(&snapshot, held).await?;
+        let exchange = self.begin(&snapshot, held, terms.facts.reuse_grace).await?;
         let started = self.uptime();
         let mut sends = 0;
         let mut so_far = SoFar { answer_lost: snapshot.credential.answer_lost, ..SoFar::default() };
@@ -76,9 +75,17 @@ impl Flight {
             sends += 1;
             let outcome = self.send(&terms, tokens, so_far.on_next_secret, timeout).await;
             let now = self.engine.ports.clock.now();
+            // Before a verdict, and never else.
+            let spare = match &outcome {
+                Outcome::Rejected(_) if so_far.confirming && !so_far.on_spare => {
+                    self.spare(&exchange, sends, started).await?
+                }
+                _ => None,
+            };
             let case = Case {
                 grace: terms.facts.reuse_grace,
                 has_next_secret: terms.app.next_client_secret.is_some(),
+                has_spare: spare.is_some(),
                 left: self.left(tokens, now),
                 failures: snapshot.credential.backoff.failures,
                 unit: self.engine.ports.random.unit(),
@@ -116,6 +123,13 @@ impl Flight {
                     so_far.replayed = true;
                     so_far.answer_lost = true;
                 }
+                (Next::Spare, _) => {
+                    info!("trying the other set that the provider issued for the same token");
+                    so_far.on_spare = true;
+                    let mut with_spare = Snapshot::clone(&snapshot);
+                    with_spare.credential.secret = spare.map_or(Secret::Absent, Secret::Tokens);
+                    snapshot = Arc::new(with_spare);
+                }
                 (Next::Fail(reason), outcome) => {
                     let provider = terms.provider.about().id;
                     if let Some(marks) = self.engine.held(provider, &snapshot, so_far.answer_lost).await {
@@ -131,6 +145,19 @@ impl Flight {
                     return Err(self.give_up(&terms, &exchange, kind, marks, &outcome, sends, started).await);
                 }
                 (Next::Store, _) => unreachable!("only a rotated outcome is stored"),
+            }
+        }
+    }
+
+    /// The spare set of this credential, if there is one. A database that cannot say so leaves no verdict to be declared.
+    async fn spare(&self, exchange: &Exchange, sends: u32, started: Duration) -> Result<Option<TokenSet>, Blocked> {
+        let store = &self.engine.ports.store;
+        match store.spare(&exchange.org, &exchange.credential, exchange.version).await {
+            Ok(spare) => Ok(spare.filter(|spare| spare.refresh_token.is_some())),
+            Err(error) => {
+                let close = self.closing(OutcomeKind::Internal, None, sends, started, None);
+                self.close(exchange, close).await;
+                Err(over(ours(&error)))
             }
         }
     }
@@ -176,7 +203,7 @@ impl Flight {
     }
 
     /// Opens the journal row; relieves an owner that is taken for lost.
-    async fn begin(&self, snapshot: &Arc<Snapshot>, held: &Held) -> Result<Exchange, Blocked> {
+    async fn begin(&self, snapshot: &Arc<Snapshot>, held: &Held, grace: Duration) -> Result<Exchange, Blocked> {
         let ports = &self.engine.ports;
         let exchange = Exchange {
             id: ExchangeId::new(ports.clock.as_ref(), ports.random.as_ref()),
@@ -204,13 +231,12 @@ impl Flight {
             }
             Begun::Moved => Err(Blocked::Over(self.compare_stored().await.unwrap_or_else(|| Err(moved_on())))),
             Begun::Other(open) => {
-                if decide::orphan(&open, &self.engine.settings) == Orphan::Relieve {
-                    warn!(exchange.id = %open.id, holder = %open.holder, "settling the exchange of a lost replica");
-                    let closed = ports.store.close_orphan(&open.id, ports.clock.now()).await;
-                    closed.map_err(|error| over(ours(&error)))?;
+                let orphan = decide::orphan(&open, grace, &self.engine.settings);
+                if orphan == Orphan::Relieve {
+                    self.engine.settle(&open, grace).await.map_err(|error| over(ours(&error)))?;
                 }
                 // Even when it is relieved: the next read has to see that an answer may be lost.
-                Err(Blocked::By(open))
+                Err(Blocked::By(orphan))
             }
         }
     }
@@ -265,7 +291,7 @@ impl Flight {
         let ports = &self.engine.ports;
         let now = ports.clock.now();
         let tokens = exchange::merge(&terms.facts, Some(old), answer, now);
-        let access_token = tokens.access_token.clone();
+        let (access_token, spare) = (tokens.access_token.clone(), tokens.clone());
         let rotation = Rotation {
             due_at: timing::due_at(&tokens, &self.credential, &self.engine.settings),
             tokens,
@@ -303,7 +329,8 @@ impl Flight {
             }
             Stored::Superseded => {
                 self.meter(terms, OutcomeKind::Superseded, started);
-                info!(exchange.outcome = "superseded", "a newer grant was stored meanwhile; ours is dropped");
+                info!(exchange.outcome = "superseded", "a newer set was stored meanwhile; ours is not the one in use");
+                self.engine.keep_spare(exchange, &spare).await;
                 Err(Blocked::Over(self.compare().await.unwrap_or_else(|| Err(moved_on()))))
             }
             Stored::Gone => {
