@@ -225,6 +225,30 @@ async fn a_lost_owners_row_is_settled_when_no_caller_comes() {
     assert_eq!((row.health, rig.spent().len()), (Health::Connected, 1));
 }
 
+/// The row is settled by somebody else between our look at the credential and our own row.
+#[tokio::test(start_paused = true)]
+async fn a_row_that_is_settled_in_between_is_no_reason_to_call_a_lost_answer_a_refusal() {
+    let rig = Rig::new();
+    let stopped = stopped(&rig).await;
+    rig.pass(rig.settings.lease + rig.settings.orphan_wait).await;
+    let ((b, faults), c) = (rig.replica("b"), rig.replica("c").0);
+    let (arrived, go) = faults.hold(Op::Begin);
+    let told = tokio::spawn({
+        let connector = stopped.connector.clone();
+        async move { ask(&b, &connector).await }
+    });
+    arrived.notified().await;
+    let settled = tokio::spawn(async move { c.settle_lost().await });
+    rig.pass(Duration::from_millis(10)).await;
+    assert!(rig.store.journal().iter().all(Option::is_some));
+    go.notify_one();
+
+    let told = told.await.unwrap();
+
+    assert!(is_lost(&told), "{told:?}");
+    assert_eq!(settled.await.unwrap().unwrap(), 1);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_lost_owners_token_is_replayed_inside_the_grace_when_no_caller_comes() {
     let rig = Rig::with_grace(true);

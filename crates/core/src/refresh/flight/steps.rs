@@ -78,7 +78,8 @@ impl Flight {
             // Before a verdict, and never else.
             let spare = match &outcome {
                 Outcome::Rejected(_) if so_far.confirming && !so_far.on_spare => {
-                    self.spare(&exchange, sends, started).await?
+                    let marks = self.lost(&snapshot, so_far);
+                    self.spare(&exchange, sends, started, marks).await?
                 }
                 _ => None,
             };
@@ -86,7 +87,8 @@ impl Flight {
                 grace: terms.facts.reuse_grace,
                 has_next_secret: terms.app.next_client_secret.is_some(),
                 has_spare: spare.is_some(),
-                left: self.left(tokens, now),
+                // The access token of a spare set is nobody's.
+                left: self.left(tokens, now).filter(|_| !so_far.on_spare),
                 failures: snapshot.credential.backoff.failures,
                 unit: self.engine.ports.random.unit(),
             };
@@ -150,12 +152,18 @@ impl Flight {
     }
 
     /// The spare set of this credential, if there is one. A database that cannot say so leaves no verdict to be declared.
-    async fn spare(&self, exchange: &Exchange, sends: u32, started: Duration) -> Result<Option<TokenSet>, Blocked> {
+    async fn spare(
+        &self,
+        exchange: &Exchange,
+        sends: u32,
+        started: Duration,
+        marks: Option<Marks>,
+    ) -> Result<Option<TokenSet>, Blocked> {
         let store = &self.engine.ports.store;
         match store.spare(&exchange.org, &exchange.credential, exchange.version).await {
             Ok(spare) => Ok(spare.filter(|spare| spare.refresh_token.is_some())),
             Err(error) => {
-                let close = self.closing(OutcomeKind::Internal, None, sends, started, None);
+                let close = self.closing(OutcomeKind::Internal, None, sends, started, marks);
                 self.close(exchange, close).await;
                 Err(over(ours(&error)))
             }
