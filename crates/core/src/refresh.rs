@@ -15,6 +15,7 @@ pub mod mass;
 mod probe;
 mod recovery;
 pub mod schedule;
+mod spending;
 pub mod timing;
 
 pub use call::ClientTaken;
@@ -168,6 +169,10 @@ pub struct Settings {
     pub hold_retry: Duration,
     /// Verdicts are held for no longer.
     pub hold_at_most: Duration,
+    /// After so many connectors in a row for which a provider said yes and nothing was stored, none of its tokens is spent.
+    pub unstored_limit: u32,
+    /// Then one is tried after this long.
+    pub unstored_rest: Duration,
     /// First step of the back-off.
     pub backoff_base: Duration,
     /// Its cap.
@@ -194,6 +199,8 @@ impl Default for Settings {
             mass_share: 0.5,
             hold_retry: Duration::from_mins(10),
             hold_at_most: Duration::from_hours(6),
+            unstored_limit: 5,
+            unstored_rest: Duration::from_hours(1),
             backoff_base: Duration::from_secs(1),
             backoff_cap: Duration::from_mins(5),
             cache_connectors: 100_000,

@@ -168,6 +168,9 @@ fn refresh(config: &Config) -> Result<(), Problem> {
             format!("the first ({}) must not be above the second ({})", secs(low_value), secs(high_value))
         })?;
     }
+    ensure((1..=10_000).contains(&refresh.unstored_limit), &["refresh.unstored_limit"], || {
+        format!("{} is not usable; allowed is 1 to 10000", refresh.unstored_limit)
+    })?;
     ensure((1..=10_000).contains(&refresh.batch), &["refresh.batch"], || {
         format!("{} is not usable; allowed is 1 to 10000", refresh.batch)
     })?;

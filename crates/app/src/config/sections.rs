@@ -97,6 +97,10 @@ pub struct RefreshConfig {
     pub hold_retry: Duration,
     #[serde(rename = "hold_at_most_secs", deserialize_with = "parsed::secs")]
     pub hold_at_most: Duration,
+    #[serde(deserialize_with = "parsed::whole")]
+    pub unstored_limit: u32,
+    #[serde(rename = "unstored_rest_secs", deserialize_with = "parsed::secs")]
+    pub unstored_rest: Duration,
     #[serde(rename = "backoff_base_secs", deserialize_with = "parsed::secs")]
     pub backoff_base: Duration,
     #[serde(rename = "backoff_cap_secs", deserialize_with = "parsed::secs")]
@@ -141,6 +145,8 @@ impl RefreshConfig {
             mass_share: self.mass_share,
             hold_retry: self.hold_retry,
             hold_at_most: self.hold_at_most,
+            unstored_limit: self.unstored_limit,
+            unstored_rest: self.unstored_rest,
             backoff_base: self.backoff_base,
             backoff_cap: self.backoff_cap,
         }

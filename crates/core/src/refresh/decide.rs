@@ -178,6 +178,46 @@ pub fn send_timeout(grace: Duration, first: bool, settings: &Settings) -> Durati
     if grace.is_zero() || !first { settings.exchange_timeout } else { settings.exchange_timeout.min(grace / 2) }
 }
 
+/// How it has gone with what one provider issued to this process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Yields {
+    /// A set of it has been stored, or at least a refusal was understood.
+    pub proven: bool,
+    /// Exchanges that are under way.
+    pub under_way: usize,
+    /// Connectors in a row for which it said yes and nothing was stored.
+    pub unstored: usize,
+    /// How long ago the last of those was.
+    pub since_last: Duration,
+}
+
+/// Whether a refresh token may be spent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spend {
+    /// Yes.
+    Now,
+    /// Once one of those under way has ended.
+    Wait,
+    /// No: what is spent is not stored. After this long, one may be tried.
+    NotBefore(Duration),
+}
+
+/// A fault of ours must not burn one grant after the other: after so many in a row that were spent for nothing, no more are,
+/// but for one now and then. Until a first one has ended well, and after each that has not, no more are under way at once
+/// than may be lost.
+pub fn spend(yields: &Yields, settings: &Settings) -> Spend {
+    let limit = usize::try_from(settings.unstored_limit).unwrap_or(usize::MAX);
+    if yields.unstored >= limit {
+        return match settings.unstored_rest.checked_sub(yields.since_last) {
+            None | Some(Duration::ZERO) if yields.under_way == 0 => Spend::Now,
+            None | Some(Duration::ZERO) => Spend::Wait,
+            Some(left) => Spend::NotBefore(left),
+        };
+    }
+    let careful = !yields.proven || yields.unstored > 0;
+    if careful && yields.under_way + yields.unstored >= limit { Spend::Wait } else { Spend::Now }
+}
+
 /// What a flight has done so far under its journal row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts, each said once")]
@@ -288,6 +328,26 @@ mod tests {
         ] {
             let holder = Holder { alive, connected, exchanging };
             assert_eq!((relief(&holder, Duration::ZERO), relief(&holder, GRACE)), (without, with), "{holder:?}");
+        }
+    }
+
+    /// LR-07
+    #[test]
+    fn no_more_tokens_are_under_way_than_may_be_lost_until_one_is_stored() {
+        let settings = Settings { unstored_limit: 3, ..Settings::default() };
+        let (rest, second) = (settings.unstored_rest, Duration::from_secs(1));
+        for (proven, under_way, unstored, since_last, expected) in [
+            (false, 2, 0, second, Spend::Now),
+            (false, 3, 0, second, Spend::Wait),
+            (true, 100, 0, second, Spend::Now),
+            (true, 0, 2, second, Spend::Now),
+            (true, 1, 2, second, Spend::Wait),
+            (true, 0, 3, second, Spend::NotBefore(rest.saturating_sub(second))),
+            (true, 0, 3, rest, Spend::Now),
+            (true, 1, 3, rest, Spend::Wait),
+        ] {
+            let yields = Yields { proven, under_way, unstored, since_last };
+            assert_eq!(spend(&yields, &settings), expected, "{yields:?}");
         }
     }
 

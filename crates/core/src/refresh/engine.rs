@@ -17,6 +17,7 @@ use super::{
     flight::Flight,
     lifeboat::Boat,
     mass::Heard,
+    spending::Spending,
 };
 use crate::{
     credential::{Snapshot, Trouble, Version},
@@ -60,6 +61,7 @@ pub struct Engine {
     /// This replica, as leases and journal name it.
     pub(super) holder: String,
     pub(super) boat: Boat,
+    pub(super) spending: Spending,
     cache: Cache,
     flights: Mutex<HashMap<CredentialId, watch::Receiver<Option<FlightResult>>>>,
     /// When the operator was told last that a provider refuses our OAuth app.
@@ -81,6 +83,7 @@ impl Engine {
             providers,
             holder,
             boat: Boat::default(),
+            spending: Spending::default(),
             cache: Cache::new(settings.cache_connectors),
             flights: Mutex::default(),
             alerts: Mutex::default(),

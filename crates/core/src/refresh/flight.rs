@@ -231,6 +231,9 @@ impl Flight {
     async fn close_after_panic(&self) {
         let open = self.open.lock().expect("no panic happens while it is held").take();
         let Some(exchange) = open else { return };
+        if let Ok(Some(snapshot)) = self.engine.snapshot(&self.connector).await {
+            self.engine.note_unstored(&snapshot.provider, &self.connector, "our own code panicked");
+        }
         let marks = Marks {
             trouble: Trouble::Ours,
             retry_at: self.engine.ports.clock.now() + timing::delta(REST_AFTER_PANIC),

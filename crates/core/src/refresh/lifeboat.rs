@@ -107,8 +107,12 @@ impl Engine {
         let failed = Notify::new();
         let attempt = || async {
             let stored = self.store_once(&castaway).await;
-            if stored.is_err() {
-                failed.notify_one();
+            match &stored {
+                Ok(_) => self.note_stored(&castaway.provider),
+                Err(error) => {
+                    self.note_unstored(&castaway.provider, &castaway.exchange.connector, &chain(error));
+                    failed.notify_one();
+                }
             }
             stored
         };
@@ -172,6 +176,7 @@ impl Engine {
     async fn land(self: &Arc<Self>, castaway: &Castaway) -> Result<(), StoreError> {
         let connector = &castaway.exchange.connector;
         let stored = self.store_once(castaway).await?;
+        self.note_stored(&castaway.provider);
         self.forget(connector);
         match stored {
             Stored::Yes(snapshot) => {

@@ -130,6 +130,11 @@ impl Endpoint {
         self.state().api_script.extend(scripts);
     }
 
+    /// Token requests meet the usual again.
+    pub fn clear_script(&self) {
+        self.state().script.clear();
+    }
+
     /// API calls meet the usual again.
     pub fn clear_api_script(&self) {
         self.state().api_script.clear();

@@ -1,6 +1,6 @@
 //! The lifeboat: what the database cannot take survives a crash, and is stored as a fresh answer would be.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use holdfast_core::{
     AuthError, ConnectorId, Engine, Health, Version,
@@ -9,10 +9,11 @@ use holdfast_core::{
     ports::Clock,
     provider::Revoke,
     refresh::OutcomeKind,
-    testkit::{FakeProvider, Fault, Op, Replica},
+    testkit::{FakeProvider, Fault, Op, Replica, Script},
 };
+use serde_json::json;
 
-use crate::{HOUR, Rig, ask, ask_token, token};
+use crate::{HOUR, Rig, ask, ask_token, refresh_due, token};
 
 /// Far more than a test needs.
 const ALWAYS: usize = 10_000;
@@ -239,4 +240,48 @@ async fn a_look_into_the_lifeboat_takes_nothing_from_a_flight_under_way() {
     assert_eq!(rig.clock.uptime(), before);
     go.notify_one();
     assert_eq!(asked.await.unwrap(), "AT2");
+}
+
+/// LR-07: a release that cannot read what the provider answers, with every connector due.
+#[tokio::test(start_paused = true)]
+async fn a_bad_release_spends_no_more_tokens_than_it_may_lose() {
+    let rig = Rig::new();
+    let limit = usize::try_from(rig.settings.unstored_limit).unwrap();
+    let connectors: Vec<_> = (0..40).map(|n| rig.expired_connector(&format!("con{n:02}"))).collect();
+    let bad = rig.replica("bad").0;
+    let misread = Script::json(200, &json!({"acces_token": "a slip"}));
+    rig.endpoint.script(vec![Script::After(Duration::from_millis(200), Box::new(misread)); 1000]);
+    let spent = || rig.spent().into_iter().collect::<HashSet<_>>().len();
+
+    let told = futures::future::join_all(connectors.iter().map(|connector| ask(&bad, connector))).await;
+    for _ in 0..50 {
+        rig.pass(Duration::from_mins(1)).await;
+        refresh_due(&rig, &bad).await;
+    }
+
+    let stopped = |told: &Result<_, AuthError>| matches!(told, Err(AuthError::Unavailable { class: Trouble::Ours, detail, .. }) if detail.contains("no more"));
+    assert_eq!(told.iter().filter(|told| stopped(told)).count(), connectors.len() - limit);
+    assert_eq!(spent(), limit);
+    assert!(connectors.iter().all(|connector| rig.store.row(connector).health == Health::Connected));
+
+    // The version before is back: a process that has met nothing of it.
+    rig.endpoint.clear_script();
+    let good = rig.replica("good").0;
+    rig.pass(HOUR).await;
+    let healthy = rig.store.connect("healthy", &rig.endpoint.grant(), Duration::ZERO);
+    ask(&good, &healthy).await.unwrap();
+}
+
+/// LR-07: what could not be stored at first is stored in the end, and then the provider's tokens are spent as ever.
+#[tokio::test(start_paused = true)]
+async fn what_is_stored_in_the_end_stops_nothing() {
+    let rig = Rig::new();
+    let (engine, faults) = rig.replica("a");
+    for n in 0..20 {
+        let connector = rig.expired_connector(&format!("con{n:02}"));
+        faults.fault(Op::StoreRotation, vec![Fault::Error; 3]);
+        ask(&engine, &connector).await.unwrap();
+    }
+
+    assert_eq!(rig.endpoint.posts().len(), 20);
 }

@@ -184,7 +184,9 @@ impl CrowdRig {
     }
 
     fn with(takes: &[(&'static str, Duration)], change: impl FnOnce(&mut Crowd)) -> Self {
-        let rig = Rig::new();
+        let mut rig = Rig::new();
+        // As in a process that has stored sets of all of them.
+        rig.settings.unstored_limit = 10_000;
         let mut crowd = Crowd::new(&rig.clock, takes);
         change(&mut crowd);
         let providers = vec![Named::provider(&QUICK), Named::provider(&SLOW)];

@@ -54,6 +54,7 @@ impl Flight {
         // has to pass the test call.
         let doubted = look != Look::Refresh;
         let terms = self.terms(&snapshot).await?;
+        let _permit = self.engine.permit(&snapshot.provider).await.map_err(over)?;
         let exchange = self.begin(&snapshot, held, terms.facts.reuse_grace).await?;
         let started = self.uptime();
         let mut sends = 0;
@@ -75,6 +76,13 @@ impl Flight {
             sends += 1;
             let outcome = self.send(&terms, tokens, so_far.on_next_secret, timeout).await;
             let now = self.engine.ports.clock.now();
+            match refusal(&outcome) {
+                Some(refusal) if said_yes(refusal) => {
+                    self.engine.note_unstored(&snapshot.provider, &self.connector, &refusal.words());
+                }
+                Some(_) => self.engine.note_unspent(&snapshot.provider),
+                None => {}
+            }
             // Before a verdict, and never else.
             let spare = match &outcome {
                 Outcome::Rejected(_) if so_far.confirming && !so_far.on_spare => {
@@ -552,6 +560,11 @@ fn refusal(outcome: &Outcome) -> Option<&Refusal> {
         | Outcome::Transient(refusal)
         | Outcome::Ambiguous(refusal) => Some(refusal),
     }
+}
+
+/// A success by its status, in which no token could be read.
+fn said_yes(refusal: &Refusal) -> bool {
+    (200..300).contains(&refusal.status) && refusal.code.is_none()
 }
 
 fn ms(duration: Duration) -> u64 {
