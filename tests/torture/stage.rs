@@ -163,7 +163,7 @@ impl Stage {
             .replica(slot.name)
             .with_all(&SETTINGS)
             .with("database.url", self.cluster.database.url_by(slot.database.address()).as_str())
-            //LB.with("lifeboat.dir", slot.lifeboat.to_str().unwrap())
+            .with("lifeboat.dir", slot.lifeboat.to_str().unwrap())
             .with("providers.zendesk.base_url_override", &by_line);
         for (name, value) in self.smtp.settings() {
             setup = setup.with(name, &value);

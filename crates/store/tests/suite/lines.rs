@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use holdfast_core::{
-    ConnectorId, Health, OrgId, Secret,
+    ConnectorId, Health, OrgId, Secret, TokenSet,
     credential::Trouble,
     ports::{Close, CredentialStore as _, Marks},
     refresh::OutcomeKind,
@@ -109,7 +109,8 @@ async fn lines_say_what_needs_somebody(db: Arc<TestDatabase>) {
     let (org, failed) = connect(&store, "failed").await;
     let (_, tired) = connect(&store, "tired").await;
     let (_, fine) = connect(&store, "fine").await;
-    let ending = NewConnector { due_at: None, ..new_connector(&org, "ending", Secret::Tokens(tokens("first"))) };
+    let unrenewable = Secret::Tokens(TokenSet { refresh_token: None, ..tokens("first") });
+    let ending = NewConnector { due_at: None, ..new_connector(&org, "ending", unrenewable) };
     let Created::New(ending) = store.create_connector(&ending).await.unwrap() else { panic!("it is new") };
     let snapshot = load(&store, &failed).await;
     store.fail(&snapshot.credential.id, &refusal(snapshot.credential.version), None).await.unwrap();
