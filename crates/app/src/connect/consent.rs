@@ -9,7 +9,7 @@ use holdfast_core::{
     ports::OAuthApp,
     refresh::timing,
 };
-use holdfast_store::{Created, Entry, Grant, Granted, Session};
+use holdfast_store::{Created, Entry, Grant, Granted, Purpose, Session};
 use secrecy::SecretString;
 use tracing::{info, warn};
 
@@ -26,10 +26,10 @@ pub(super) async fn work(app: &Arc<App>, session: &Session, code: Option<SecretS
     let ended = consent(app, session, code, error, &mut progress).await;
     let kept = ended.keep();
     app.engine.insist("note how a consent ended", || app.store.finish_session(session, &kept)).await;
-    if !ended.ok() {
-        tell(app, session, &ended).await;
-    } else if session.user.is_some() {
+    if ended.ok() {
         first_test(app, session, &mut progress).await;
+    } else {
+        tell(app, session, &ended).await;
     }
 }
 
@@ -187,7 +187,7 @@ async fn store(
         identity: Some(care::identity_json(identity)),
         extras: Vec::new(),
         at: app.seams.clock.now(),
-        actor: actor(app, session, identity).await,
+        actor: actor(app, session, asked, identity).await,
     };
     let granted = app.engine.insist("store a new grant", || app.store.store_grant(&grant)).await;
     app.changed(&session.connector);
@@ -199,7 +199,11 @@ async fn store(
                 "connected connector {}",
                 snapshot.connector
             );
-            Ending::Connected { account: asked.account.display.clone(), who: identity.name.clone() }
+            Ending::Connected {
+                account: asked.account.display.clone(),
+                who: identity.name.clone(),
+                again: session.purpose == Purpose::Reconnect,
+            }
         }
         Granted::Older => {
             give_back().await;
@@ -213,15 +217,17 @@ async fn store(
 }
 
 /// For the timeline: who started it here, and who consented there.
-async fn actor(app: &Arc<App>, session: &Session, identity: &Identity) -> Option<String> {
+async fn actor(app: &Arc<App>, session: &Session, asked: &Asked, identity: &Identity) -> Option<String> {
     let there = identity.name.clone().or_else(|| identity.email.clone());
     match (starter(app, session).await, there) {
-        (Some(here), Some(there)) if here != there => Some(format!("{here}, there {there}")),
+        (Some(here), Some(there)) if here != there => {
+            Some(format!("{here} (at {} as {there})", app.provider_name(&asked.snapshot.provider)))
+        }
         (here, there) => here.or(there),
     }
 }
 
-/// Who started it, where that was somebody who is signed in.
+/// Who started it, where that is known.
 async fn starter(app: &App, session: &Session) -> Option<String> {
     let user = app.store.find_user(session.user.as_deref()?).await.ok().flatten()?;
     Some(user.shown().to_owned())
@@ -229,7 +235,7 @@ async fn starter(app: &App, session: &Session) -> Option<String> {
 
 /// A line of the timeline for a consent that came to nothing: who looks for why it still fails finds it there.
 async fn tell(app: &Arc<App>, session: &Session, ended: &Ended) {
-    let (title, _) = ended.words(Told::SignedIn);
+    let (title, _) = ended.words(Told::Here);
     let detail = match &ended.ending {
         Ending::OtherAccount { expected, got, .. } => format!("{title}: {got} instead of {expected}"),
         Ending::MissingScopes { scopes } => format!("{title}: {}", scopes.join(", ")),
