@@ -82,6 +82,7 @@ const exchange = (fresh) => {
       const same = now.querySelector(`form[action="${CSS.escape(form.getAttribute("action"))}"]`);
       if (same) same.dataset.sent = "1";
     }
+    if (old.matches("select")) now.value = old.value;
     const said = now.dataset.live !== old.dataset.live;
     old.replaceWith(now);
     times(now);
@@ -117,6 +118,7 @@ const ready = (form) => {
 
 // The answer to such a form is this same page: its parts are exchanged, and the one that it is about gets the focus.
 const inPlace = async (form) => {
+  form.querySelector(".unreached")?.remove();
   say(`${form.dataset.busy}…`);
   try {
     const body = new URLSearchParams(new FormData(form));
@@ -133,7 +135,12 @@ const inPlace = async (form) => {
     about?.closest("[data-live]")?.classList.add("changed");
     say(about?.textContent ?? "");
   } catch {
-    say("That did not reach the server. Try again.");
+    const words = "That did not reach the server. Try again.";
+    const told = document.createElement("span");
+    told.className = "problem unreached";
+    told.textContent = words;
+    form.append(told);
+    say(words);
   } finally {
     const still = document.querySelector(`form[action="${CSS.escape(form.getAttribute("action"))}"]`);
     ready(form);
@@ -188,6 +195,10 @@ const live = () => {
       });
     }
   };
+  // What is under way may be cut off, and then nothing tells of it.
+  setInterval(() => {
+    if (!document.hidden && document.querySelector("[data-under-way]")) refresh();
+  }, 10000);
   document.addEventListener("visibilitychange", follow);
   addEventListener("pagehide", () => {
     events?.close();
@@ -240,8 +251,38 @@ if (document.querySelector("[data-passing]") || new URLSearchParams(location.sea
   history.replaceState(history.state, "", url);
 }
 
-times(document);
-setInterval(() => times(document), 20000);
+// A mail is shown as high as it is.
+const letters = () => {
+  for (const frame of document.querySelectorAll("iframe.letter")) {
+    const fit = () => {
+      const letter = frame.contentDocument?.documentElement;
+      if (!letter) return;
+      frame.style.height = "0";
+      frame.style.height = `${letter.scrollHeight + 2}px`;
+    };
+    frame.addEventListener("load", fit);
+    addEventListener("resize", fit);
+    fit();
+  }
+};
+
+// Going back brings a form as it was sent: pages are not stored, their addresses are.
+addEventListener("submit", (event) => {
+  const form = event.target;
+  if (!("keep" in form.dataset)) return;
+  const typed = [...form.querySelectorAll("input:not([type=hidden])")].map((input) => [input.name, input.value]);
+  history.replaceState(history.state, "", `?${new URLSearchParams(typed)}`);
+});
+
+// What is less than two minutes away goes by seconds, all else slowly.
+const clock = () => {
+  times(document);
+  const soon = [...document.querySelectorAll("time[data-relative]")].some((time) => Math.abs(new Date(time.dateTime) - Date.now()) < 120000);
+  setTimeout(clock, soon ? 1000 : 20000);
+};
+
+clock();
+letters();
 copies(document);
 kept(document);
 checks();

@@ -18,6 +18,7 @@ mod m20261130_100000_create_incidents;
 mod m20261130_110000_claim_due_refreshes;
 mod m20261130_110100_warn_of_ends;
 mod m20261130_120000_create_spares;
+mod m20261130_140000_tell_consents_apart;
 
 /// All steps, in order.
 pub struct Migrator;
@@ -40,6 +41,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261130_110000_claim_due_refreshes::Migration),
             Box::new(m20261130_110100_warn_of_ends::Migration),
             Box::new(m20261130_120000_create_spares::Migration),
+            Box::new(m20261130_140000_tell_consents_apart::Migration),
         ]
     }
 }

@@ -1,8 +1,9 @@
 //! Home, the catalogue and the page of a connector, by somebody who is signed in.
 
 use holdfast_core::Role;
-use holdfast_tests::{chromium::Chromium, people::PASSWORD, service::TestApp};
+use holdfast_tests::{chromium::Chromium, people::PASSWORD, service::TestApp, wait::until};
 use serde_json::json;
+use thirtyfour::By;
 
 use crate::service;
 
@@ -110,6 +111,52 @@ async fn a_page_follows_what_happens_and_a_test_answers_in_place() {
             chromium.press("Reconnect Support").await;
             chromium.press("Allow").await;
             chromium.shows("acme.zendesk.com is connected").await;
+        })
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_test_that_does_not_reach_the_server_says_so_beside_its_button() {
+    let (_db, app) = service().await;
+    let id = app.connect("acme").await;
+    Chromium::visitor_of(&app)
+        .run(async |chromium| {
+            sign_in(&app, chromium).await;
+            chromium.open(&app.at(&format!("/connectors/{id}"))).await;
+            let gone = "window.there = window.fetch; window.fetch = () => Promise.reject(new TypeError('gone'));";
+            chromium.driver().execute(gone, Vec::new()).await.unwrap();
+
+            chromium.press("Test").await;
+
+            let told = By::Css("form[data-in-place] .unreached");
+            let shown = async || chromium.driver().find(told.clone()).await.is_ok();
+            until("it is said beside the button", shown, |shown| *shown).await;
+            chromium.shows("That did not reach the server. Try again.").await;
+            chromium.driver().execute("window.fetch = window.there;", Vec::new()).await.unwrap();
+            chromium.press("Test").await;
+            chromium.focus_is_on("Test passed").await;
+            assert!(chromium.driver().find(told).await.is_err(), "it is over");
+        })
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn going_back_from_the_provider_keeps_what_was_typed() {
+    let (_db, app) = service().await;
+    Chromium::visitor_of(&app)
+        .run(async |chromium| {
+            sign_in(&app, chromium).await;
+            chromium.open(&app.at("/connectors/new/zendesk")).await;
+            chromium.fill("Zendesk subdomain", "acme").await;
+            chromium.fill("Name (optional)", "Support & more").await;
+            chromium.press("Continue to Zendesk").await;
+            chromium.heading("Allow Holdfast to access Acme?").await;
+
+            chromium.back().await;
+
+            chromium.heading("Connect Zendesk").await;
+            assert_eq!(chromium.value("Zendesk subdomain").await, "acme");
+            assert_eq!(chromium.value("Name (optional)").await, "Support & more");
         })
         .await;
 }

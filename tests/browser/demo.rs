@@ -1,6 +1,10 @@
 //! The demo as a newcomer meets it.
 
-use holdfast_tests::{chromium::Chromium, demo::Demo};
+use holdfast_tests::{
+    chromium::{Chromium, Scheme, Width},
+    demo::Demo,
+    wait::until,
+};
 use thirtyfour::By;
 
 /// Presses one of the sandbox's buttons for this helpdesk; each helpdesk has the same ones.
@@ -17,6 +21,15 @@ async fn press_in_mail(chromium: &Chromium) {
     chromium.shows("Reconnect").await;
     driver.find(By::Css("a[href*='/reconnect/']")).await.unwrap().click().await.unwrap();
     driver.enter_default_frame().await.unwrap();
+}
+
+/// How much of the mail its frame does not show, once it has its height.
+async fn hidden_of_the_mail(chromium: &Chromium) -> i64 {
+    let script = "const frame = document.querySelector('iframe.letter'); \
+                  const letter = frame.contentDocument.documentElement; \
+                  return Math.max(letter.scrollHeight - frame.clientHeight, letter.scrollWidth - frame.clientWidth, 0);";
+    let look = async || chromium.driver().execute(script, Vec::new()).await.unwrap().json().as_i64().unwrap();
+    until("the mail has its height", look, |hidden| *hidden == 0).await
 }
 
 /// Every step by what the bar and the pages offer, from the printed address to the connector that works again.
@@ -54,17 +67,22 @@ async fn the_whole_story_is_told_by_its_bar() {
             chromium.follow("Open the sandbox").await;
             chromium.heading("The providers, imitated").await;
             happens(chromium, "acme", "revoke").await;
-            chromium.open(&format!("{}/connectors", demo.base)).await;
+            // List and bar follow by themselves.
+            chromium.open(&format!("{}/demo/mailbox", demo.base)).await;
+            chromium.heading("Mailbox").await;
             chromium.shows("Step 4 of 5: Read the mail").await;
             chromium.shows("Everybody who can mend").await;
+            chromium.shows("Acme support needs you").await;
             chromium.picture("demo-story-4-mail").await;
 
-            chromium.follow("Open the mailbox").await;
-            chromium.heading("Mailbox").await;
             let first = By::Css("main .rows a");
             chromium.driver().find(first).await.unwrap().click().await.unwrap();
             chromium.shows("Step 5 of 5: Reconnect").await;
             chromium.picture("demo-story-5-letter").await;
+            for width in [Width::Phone, Width::Desk] {
+                chromium.look(width, Scheme::Light).await;
+                assert_eq!(hidden_of_the_mail(chromium).await, 0, "pixels of the mail are cut off at {width:?}");
+            }
             press_in_mail(chromium).await;
             chromium.press("Continue to Zendesk").await;
             chromium.heading("Allow Holdfast to access Acme?").await;

@@ -77,7 +77,7 @@ async fn goes_through(visitor: impl FnOnce(&TestApp) -> Visitor, name: &str) {
             chromium.press(CONTINUE).await;
             chromium.heading(CONSENT).await;
             chromium.press("Allow").await;
-            chromium.heading("Connected").await;
+            chromium.heading("Acme support is reconnected").await;
             // The same mail once more.
             chromium.open(&link).await;
             chromium.heading("Already reconnected").await;
@@ -125,7 +125,7 @@ async fn a_button_that_is_pressed_twice_connects_once() {
             chromium.press_twice(CONTINUE).await;
             chromium.heading(CONSENT).await;
             chromium.press("Allow").await;
-            chromium.heading("Connected").await;
+            chromium.heading("Acme support is reconnected").await;
         })
         .await;
     assert_eq!(post.app.show(&ids[0]).await["credential"]["version"], 2);

@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 on_both! {
     a_day_of_an_operator,
     a_forgotten_password_is_set_by_command,
+    people_come_as_members_and_go_but_for_the_last_owner,
     a_revoked_key_stops_at_once_while_serving,
     a_wrong_master_key_stops_the_start,
     doctor_says_what_is_wrong_and_what_to_do,
@@ -115,10 +116,35 @@ async fn a_day_of_an_operator(db: Arc<Database>) {
     assert!(!said.contains("correct horse battery staple"));
 }
 
+async fn people_come_as_members_and_go_but_for_the_last_owner(db: Arc<Database>) {
+    let place = place(&db).await;
+    let create = ["user", "create", "--org", "Acme", "--password-stdin", "--email"];
+    let add = async |email: &str| {
+        let line: Vec<_> = create.iter().copied().chain([email]).collect();
+        place.here.run_with(&line, "correct horse battery staple\n").await.done().out
+    };
+    assert!(add("ada@example.com").await.trim_end().ends_with(", owner"));
+    assert!(add("bob@example.com").await.trim_end().ends_with(", member"));
+    let server = place.here.serve().await;
+    let bob = Browser::new();
+    let form = bob.open(&format!("{}/sign-in", server.base)).await.form("/sign-in");
+    let form = form.with("email", "bob@example.com").with("password", "correct horse battery staple");
+    assert_eq!(bob.send_form(&form).await.status, 303);
+
+    let last = place.run("user remove --email ada@example.com").await;
+    let gone = place.run("user remove --email Bob@example.com").await.done();
+    let twice = place.run("user remove --email bob@example.com").await;
+
+    assert!(last.one_line(1).contains("is the last owner of \"Acme\"") && last.err.contains("set-role"), "{last:?}");
+    assert!(gone.out.starts_with("removed user user_"), "{gone:?}");
+    assert!(twice.one_line(1).contains("nobody has the address"), "{twice:?}");
+    assert_eq!(bob.get(&format!("{}/settings", server.base)).await.status, 303, "he is signed out");
+}
+
 async fn a_forgotten_password_is_set_by_command(db: Arc<Database>) {
     let place = place(&db).await;
     for (org, email) in [("Acme", "ada@example.com"), ("Globex", "ada@example.com"), ("Acme", "bob@example.com")] {
-        let made = ["user", "create", "--org", org, "--email", email, "--password-stdin"];
+        let made = ["user", "create", "--org", org, "--email", email, "--role", "owner", "--password-stdin"];
         let _made = place.here.run_with(&made, "forgotten by tomorrow\n").await.done();
     }
     let server = place.here.serve().await;

@@ -11,6 +11,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 on_both! {
+    a_body_of_another_shape_is_refused_in_plain_words,
     every_documented_route_answers_and_every_promised_one_is_documented,
     each_operation_has_a_name_of_its_own,
     every_refusal_is_a_problem,
@@ -224,6 +225,7 @@ async fn a_key_is_needed_and_its_scopes_count(db: Arc<Database>) {
         }
         let lacking: Vec<_> = others.iter().copied().filter(|other| other != scope).collect();
         let told = with(Some(&app.key_with(&lacking).await)).await.problem(403, "missing_scope");
+        assert!(told.text.contains("holdfast key create --org ORG --name NAME --scope"), "{}", told.text);
         assert!(told.text_of("detail").contains(scope), "{method} {path}: {}", told.text);
     }
     let raw = async |value: &str| {
@@ -514,5 +516,37 @@ async fn input_in_the_wrong_place_is_not_repeated(db: Arc<Database>) {
     {
         let told = app.post("/connectors", body).await.problem(422, "invalid");
         assert!(!told.text.contains(secret), "{}", told.text);
+    }
+}
+
+async fn a_body_of_another_shape_is_refused_in_plain_words(db: Arc<Database>) {
+    let app = TestApp::start(&db).await;
+    let id = app.import("acme").await;
+
+    for (method, path, body, field, words) in [
+        (Method::POST, "/connectors".to_owned(), json!(["zendesk", "acme"]), None, "The body is a list"),
+        (Method::POST, "/connectors".to_owned(), json!({}), Some("provider"), "provider is missing."),
+        (
+            Method::POST,
+            "/connectors".to_owned(),
+            json!("zendesk"),
+            None,
+            "The body is a text, and has to be an object.",
+        ),
+        (Method::PATCH, format!("/connectors/{id}"), json!({ "name": 7 }), Some("name"), "name is a number"),
+        (Method::POST, format!("/connectors/{id}/reconnect"), json!(["x"]), None, "The body is a list"),
+        (
+            Method::POST,
+            "/agents".to_owned(),
+            json!({ "nmae": "x" }),
+            Some("nmae"),
+            "There is no field nmae. There are: ",
+        ),
+    ] {
+        let told = app.call(method, &path, Some(&app.key), Some(body)).await.problem(422, "invalid");
+
+        assert!(told.json["detail"].as_str().unwrap().starts_with(words), "{path}: {}", told.text);
+        assert_eq!(told.json["field"].as_str(), field, "{path}: {}", told.text);
+        assert!(!told.text.contains("struct") && !told.text.contains("Body"), "{}", told.text);
     }
 }

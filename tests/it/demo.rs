@@ -137,6 +137,26 @@ async fn a_killed_demo_goes_on_where_it_was() {
 }
 
 #[tokio::test]
+async fn what_keeps_a_demo_from_starting_names_the_way_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = Demo::start(folder.path(), &[]).await;
+    let shell = Shell::of(folder.path()).await;
+    let proxied = shell.send(shell.http.get(format!("{}/proxy/api/v2/users/me.json", shell.connector))).await;
+    assert_eq!(proxied.0, 200, "docs/PROXY.md can be tried with its key: {}", proxied.1);
+    assert_eq!(first.end().await, Some(0));
+
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let (code, said) = Demo::refused(folder.path(), &["--port", &port]).await;
+    assert_eq!(code, Some(1));
+    assert!(said.contains("holdfast demo --port 0") && !said.contains("--listen"), "{said}");
+    std::fs::write(folder.path().join("sandbox.json"), "{\"format\": 1, \"de").unwrap();
+    let (code, said) = Demo::refused(folder.path(), &[]).await;
+    assert_eq!(code, Some(1));
+    assert!(said.contains("sandbox.json") && said.contains("--fresh"), "{said}");
+}
+
+#[tokio::test]
 async fn a_first_start_that_was_cut_off_is_finished_by_the_next() {
     let folder = tempfile::tempdir().unwrap();
     let first = Demo::start(folder.path(), &[]).await;

@@ -144,7 +144,7 @@ async fn what_is_wrong_stands_by_its_field_and_nothing_typed_is_lost(db: Arc<Dat
     let wrong = "{\"kind\": \"playbook\", \"steps\": [{\"id\": \"a\", \"tool\": \"get_ticket\"}]}";
 
     for (changed, words) in [
-        (form.clone().with("name", " "), "A name has 1 to 100 characters, on one line."),
+        (form.clone().with("name", " "), "A name has 1 to 100 characters, on one line, and none that is invisible."),
         (form.clone().with("name", "A").with("connector.0", ""), "Choose the connector that the agent works on."),
         (form.clone().with("name", "A").with("connector.0", "con_x"), "There is no such connector"),
         (form.clone().with("name", "A").with("every", "5"), "Choose how often; between 10 seconds and 31 days."),
@@ -297,7 +297,7 @@ async fn who_looks_sees_no_button(db: Arc<Database>) {
 
 async fn anything_may_be_in_a_name(db: Arc<Database>) {
     let (app, browser) = start(&db).await;
-    let name = "<script>alert(1)</script> \"&'\u{202e}愛";
+    let name = "<script>alert(1)</script> \"&'愛";
     let _acme = app.import_with("acme", json!({ "name": "<b>Support</b>" })).await;
     let form = open(&app, &browser, "/agents/new?sample=annotate_urgent_tickets").await.form("/agents/new");
 

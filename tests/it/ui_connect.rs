@@ -30,6 +30,7 @@ on_both! {
     a_missing_permission_is_named,
     a_consent_that_took_too_long_can_be_started_again,
     a_session_that_ends_in_the_middle_loses_nothing,
+    a_consent_whose_replica_died_is_called_cut_off_at_once,
     a_consent_of_another_organisation_ends_on_a_plain_page,
     without_an_oauth_app_the_catalogue_says_so,
     a_reconnect_from_home_is_one_click_and_keeps_everything,
@@ -108,7 +109,7 @@ async fn somebody_connects_and_sees_each_step(db: Arc<Database>) {
     let timeline = app.timeline(&id).await;
     let kinds: Vec<_> = timeline.iter().map(|line| line["kind"].as_str().unwrap()).collect();
     assert_eq!(kinds, ["test", "connected"]);
-    assert_eq!(timeline[1]["actor"], format!("{}, there Ada Admin", ada.email));
+    assert_eq!(timeline[1]["actor"], format!("{} (at Zendesk as Ada Admin)", ada.email));
     assert!(ada.open("/connectors").await.says("Support"));
     assert!(ada.open(&format!("/connectors/{id}")).await.read().by_id("consent-title").is_none());
 }
@@ -457,7 +458,7 @@ async fn without_an_oauth_app_the_catalogue_says_so(db: Arc<Database>) {
     let ada = app.somebody(Role::Admin).await;
 
     let catalogue = ada.open("/connectors/new").await.expect(200);
-    assert!(catalogue.says("it needs an OAuth app"), "{}", catalogue.text);
+    assert!(catalogue.says("ask whoever runs this installation to give it an OAuth app"), "{}", catalogue.text);
     assert!(!catalogue.text.contains("href=\"/connectors/new/zendesk\""), "{}", catalogue.text);
     let form = ada.open("/connectors/new/zendesk").await.expect(200);
     assert!(form.form("/connectors/new/zendesk").is_none() && form.says("cannot be connected yet"), "{}", form.text);
@@ -491,7 +492,7 @@ async fn a_reconnect_from_home_is_one_click_and_keeps_everything(db: Arc<Databas
     assert_eq!(db.number("SELECT COUNT(*) FROM extras").await, 1);
     assert!(ada.open("/connectors").await.says("Nothing needs you"), "home is quiet again");
     let line = app.timeline(&id).await.into_iter().find(|line| line["kind"] == "reconnected").unwrap();
-    assert_eq!(line["actor"], format!("{}, there Ada Admin", ada.email));
+    assert_eq!(line["actor"], format!("{} (at Zendesk as Ada Admin)", ada.email));
 }
 
 async fn a_reconnect_that_is_abandoned_changes_nothing(db: Arc<Database>) {
@@ -549,6 +550,30 @@ async fn the_account_of_a_nameless_connector_is_named_on_its_page(db: Arc<Databa
     let started = ada.submit(&path, &reconnect, &[("account", "acme")]).await.expect(303);
     let page = settled(&ada, &consent(&app, &ada, &started, "ada").await).await;
     assert_eq!((states(&page), page.title()), (["good"; 4].map(str::to_owned).to_vec(), "acme.zendesk.com"));
+}
+
+async fn a_consent_whose_replica_died_is_called_cut_off_at_once(db: Arc<Database>) {
+    let app = TestApp::start(&db).await;
+    let ada = app.somebody(Role::Admin).await;
+    let started = start(&ada, "acme").await;
+    let page = settled(&ada, &consent(&app, &ada, &started, "ada").await).await;
+    assert_eq!(states(&page), ["good"; 4]);
+
+    let sessions = "UPDATE connect_sessions SET";
+    let known = r#"{"authorised":true,"who":{"name":"Ada","role":null,"account":"Acme","before":null},"#;
+    let test = r#""permissions":{"missing":[],"told":true},"test":null}"#;
+    db.execute(&format!("{sessions} worker = 'rep_dead', progress = '{known}{test}'")).await;
+    let untested = ada.browser.visit(&page.url).await.expect(200);
+    let test = r#""permissions":null,"test":null}"#;
+    db.execute(&format!("{sessions} result = NULL, progress = '{known}{test}'")).await;
+    let cut = ada.browser.visit(&page.url).await.expect(200);
+
+    assert_eq!(states(&untested), ["good", "good", "good", "bad"], "{:?}", steps(&untested));
+    assert!(untested.says("This was cut off. Press Test"), "{}", untested.text);
+    assert!(cut.says("This was cut off") && !cut.says("it goes on by itself"), "{}", cut.text);
+    assert_eq!(states(&cut), ["good", "good", "bad", "idle"], "{:?}", steps(&cut));
+    let forms = cut.forms().into_iter().filter(|form| form.goes_to(&format!("/connectors/{}/reconnect", id_of(&page))));
+    assert!(forms.into_iter().any(|form| form.buttons == ["Try again"]), "{}", cut.text);
 }
 
 /// CO-01

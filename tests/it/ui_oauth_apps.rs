@@ -16,6 +16,7 @@ use holdfast_tests::{
 
 on_both! {
     an_app_that_is_set_in_the_ui_connects_and_refreshes,
+    a_provider_without_an_app_says_what_is_to_be_done,
     the_redirect_uri_to_copy_is_the_one_that_is_sent,
     a_refused_secret_is_not_saved_and_the_right_one_cures_without_consent,
     a_secret_is_rotated_without_a_break,
@@ -95,6 +96,21 @@ async fn an_app_that_is_set_in_the_ui_connects_and_refreshes(db: Arc<Database>) 
         let _refreshed = second.token(&id).await.expect(200);
     }
     assert!(!String::from_utf8_lossy(&db.dump().await).contains(CLIENT_SECRET), "it is sealed");
+}
+
+async fn a_provider_without_an_app_says_what_is_to_be_done(db: Arc<Database>) {
+    let (app, operator) = start(&db).await;
+    let admin = app.somebody(Role::Admin).await;
+
+    for path in ["/connectors", "/connectors/new"] {
+        let page = operator.open(&app.at(path)).await;
+        says(&page, "Not set up yet: give it an OAuth app");
+        let page = operator.get(&app.at(path)).await;
+        assert!(page.text.contains(&format!("<a class=\"tile off\" href=\"{PAGE}\">")), "{}", page.text);
+        let page = admin.open(path).await.expect(200);
+        assert!(page.says("ask whoever runs this installation to give it an OAuth app"), "{}", page.text);
+        assert!(!page.text.contains(PAGE), "{}", page.text);
+    }
 }
 
 /// CO-01

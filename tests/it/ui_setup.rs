@@ -18,6 +18,7 @@ use holdfast_tests::{
 on_both! {
     the_link_of_the_log_makes_the_first_owner_once,
     without_the_right_token_nothing_is_shown_or_made,
+    before_it_the_sign_in_form_says_where_the_link_is,
     of_two_who_set_up_at_once_one_does,
     what_is_wrong_stands_by_its_field_and_what_was_typed_stays,
     somebody_who_was_added_by_command_closes_it,
@@ -39,6 +40,19 @@ async fn logged_link(server: &Server) -> String {
     let log = until("the link is logged", log, |log| log.contains("/setup?token=")).await;
     let at = log.rfind("http://127.0.0.1").unwrap();
     log[at..].split_whitespace().next().unwrap().to_owned()
+}
+
+async fn before_it_the_sign_in_form_says_where_the_link_is(db: Arc<Database>) {
+    let app = TestApp::start(&db).await;
+    let words = "Nobody can sign in yet";
+
+    let before = Browser::new().visit(&app.at("/")).await.expect(200);
+    app.person("Acme", "ada@example.com", Role::Owner).await;
+    let after = Browser::new().visit(&app.at("/")).await.expect(200);
+
+    assert!(before.says(words) && before.says("make the first owner at"), "{}", before.text);
+    assert!(!before.text.contains("token="), "the link itself stands in the log alone: {}", before.text);
+    assert!(!after.says(words) && after.form("/sign-in").is_some(), "{}", after.text);
 }
 
 async fn the_link_of_the_log_makes_the_first_owner_once(db: Arc<Database>) {
@@ -111,9 +125,17 @@ async fn what_is_wrong_stands_by_its_field_and_what_was_typed_stays(db: Arc<Data
     let browser = Browser::new();
     let good = filled(browser.open(&link(&app).await).await.form("/setup"), "Globex", "ada@example.com");
     for (field, value, problem) in [
-        ("org", "  ", "The organisation's name has 1 to 100 characters."),
-        ("org", &"x".repeat(101), "The organisation's name has 1 to 100 characters."),
-        ("name", "", "Your name has 1 to 100 characters; mails greet you by it."),
+        ("org", "  ", "The organisation's name has 1 to 100 characters, on one line, and none that is invisible."),
+        (
+            "org",
+            &"x".repeat(101),
+            "The organisation's name has 1 to 100 characters, on one line, and none that is invisible.",
+        ),
+        (
+            "name",
+            "",
+            "Your name has 1 to 100 characters, on one line, and none that is invisible; mails greet you by it.",
+        ),
         ("email", "ada", "This is not an e-mail address, such as ada@example.com."),
         ("email", "ada@example.com\r\nBcc: eve@example.com", "This is not an e-mail address, such as ada@example.com."),
         ("password", "short", "A password has at least 8 characters; a few words make a good one."),

@@ -124,7 +124,7 @@ async fn nobody_learns_which_addresses_exist(db: Arc<Database>) {
     let no_password = Ask::UserCreate {
         org: "Acme".into(),
         email: "new@example.com".into(),
-        role: Role::Viewer,
+        role: Some(Role::Viewer),
         operator: false,
         password: None,
     };
@@ -165,7 +165,8 @@ async fn guessing_is_slowed_down_and_the_right_password_waits_as_well(db: Arc<Da
         let page = attempt(number, ADA, password).await;
         assert_eq!(page.status, 429, "attempt {number}");
         assert!(
-            page.html(&app.base).text.contains("Too many attempts. Wait 5 seconds, then try again."),
+            page.headers["retry-after"] == "5"
+                && page.html(&app.base).text.contains("Too many attempts. Wait 5 seconds, then try again."),
             "{}",
             page.text
         );

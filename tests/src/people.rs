@@ -28,7 +28,8 @@ impl TestApp {
     /// When they cannot be added.
     pub async fn person_with(&self, org: &str, email: &str, role: Role, operator: bool, password: &str) -> String {
         let password = Some(password.to_owned());
-        let ask = Ask::UserCreate { org: org.to_owned(), email: email.to_owned(), role, operator, password };
+        let ask =
+            Ask::UserCreate { org: org.to_owned(), email: email.to_owned(), role: Some(role), operator, password };
         let made = admin::run(&self.app, ask).await.expect("the person is new");
         made["id"].as_str().expect("they have an id").to_owned()
     }

@@ -4,6 +4,7 @@ mod agents;
 mod aliases;
 mod caller;
 mod connectors;
+mod garbled;
 mod import;
 mod providers;
 mod proxy;
@@ -156,6 +157,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
         let bytes = Bytes::from_request(Request::from_parts(parts.clone(), body), state)
             .await
             .map_err(|error| not_read(error.status()))?;
+        object(&bytes)?;
         // PostgreSQL keeps no text with a NUL in it, and nothing here is named with one.
         if bytes.windows(6).any(|six| six == br"\u0000") {
             let detail = "The body holds a NUL character; leave it out.";
@@ -168,10 +170,12 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
                 "not_json",
                 "Send JSON, with Content-Type: application/json.",
             )),
-            Err(JsonRejection::JsonDataError(error)) => {
-                Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", plain(&error.body_text())))
-            }
-            Err(other) => Err(Problem::new(other.status(), "invalid_json", plain(&other.body_text()))),
+            Err(JsonRejection::JsonDataError(error)) => Err(garbled::problem(&error.body_text())),
+            Err(other) => Err(Problem::new(
+                other.status(),
+                "invalid_json",
+                "The body is no JSON: it breaks off, or holds a slip.",
+            )),
         }
     }
 }
@@ -187,9 +191,8 @@ impl<T: DeserializeOwned + Default, S: Send + Sync> FromRequest<S> for OptionalB
         if body.is_empty() {
             return Ok(Self(T::default()));
         }
-        serde_json::from_slice(&body)
-            .map(Self)
-            .map_err(|error| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", plain(&error.to_string())))
+        object(&body)?;
+        serde_json::from_slice(&body).map(Self).map_err(|error| garbled::problem(&error.to_string()))
     }
 }
 
@@ -214,9 +217,18 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
         match axum::extract::Query::<T>::from_request_parts(parts, state).await {
             Ok(axum::extract::Query(query)) => Ok(Self(query)),
-            Err(error) => Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", plain(&error.body_text()))),
+            Err(error) => Err(garbled::problem(&error.body_text())),
         }
     }
+}
+
+/// Everything that is sent here is an object. A list would be read as its values in order, which nobody means.
+fn object(body: &[u8]) -> Result<(), Problem> {
+    if body.trim_ascii_start().starts_with(b"[") {
+        let detail = "The body is a list, and has to be an object.";
+        return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", detail));
+    }
+    Ok(())
 }
 
 /// A body that was too long, or broke off.
@@ -226,12 +238,4 @@ fn not_read(status: StatusCode) -> Problem {
         return Problem::new(status, "too_large", detail);
     }
     Problem::new(status, "invalid_json", "The body could not be read.")
-}
-
-/// Serde quotes input in its words; a credential in the wrong place must not come back in an answer or reach a log.
-fn plain(words: &str) -> String {
-    let framing =
-        ["Failed to deserialize the JSON body into the target type: ", "Failed to deserialize query string: "];
-    let bare = framing.iter().find_map(|frame| words.strip_prefix(frame)).unwrap_or(words);
-    crate::api::import::without_values(bare)
 }

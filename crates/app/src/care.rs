@@ -9,11 +9,17 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tracing::info;
 
-use crate::{api::TestBody, app::App, problem::Problem, words};
+use crate::{api::TestBody, app::App, mail::text, problem::Problem, words};
 
-/// Whether people can call something this: 1 to 100 characters, on one line.
+/// What [`is_name`] asks for, after "A name".
+pub(crate) const NAME_RULE: &str = "has 1 to 100 characters, on one line, and none that is invisible";
+
+/// Whether people can call something this: one rule for connectors, agents, people, organisations and keys. A name that
+/// shows nothing could not be pressed, and one that turns the direction of what stands around it lies.
 pub(crate) fn is_name(text: &str) -> bool {
-    (1..=100).contains(&text.chars().count()) && !text.chars().any(char::is_control)
+    (1..=100).contains(&text.chars().count())
+        && !text.chars().any(|c| c.is_control() || text::is_invisible(c) || matches!(c, '\u{2028}' | '\u{2029}'))
+        && text.chars().any(text::shows)
 }
 
 /// What a test found, as it is kept beside the connector and shown on its page.
@@ -21,6 +27,9 @@ pub(crate) fn is_name(text: &str) -> bool {
 pub(crate) struct LastTest {
     /// When.
     pub(crate) at: DateTime<Utc>,
+    /// The connector's epoch right after it: what is known of another one says nothing of now.
+    #[serde(default)]
+    pub(crate) epoch: i64,
     /// Who asked for it.
     pub(crate) actor: String,
     /// Who the provider says it is; see [`identity_json`].
@@ -42,6 +51,7 @@ impl LastTest {
         let (scopes, missing) = scopes(report, app.providers());
         Self {
             at: report.checked_at,
+            epoch: report.snapshot.epoch,
             actor: actor.to_owned(),
             identity: report.identity.as_ref().ok().map(identity_json),
             scopes,
@@ -87,7 +97,8 @@ pub(crate) async fn test(app: &Arc<App>, known: &Snapshot, actor: &str) -> Resul
 
 /// Who the provider says the credential speaks for, as it is kept: on one line each, and no longer than a page shows.
 pub(crate) fn identity_json(identity: &Identity) -> Value {
-    let plain = |text: &str| text.chars().filter(|c| !c.is_control()).take(200).collect::<String>();
+    let seen = |c: &char| !c.is_control() && !text::is_invisible(*c);
+    let plain = |text: &str| text.chars().filter(seen).take(200).collect::<String>();
     let optional = |text: &Option<String>| text.as_deref().map(plain);
     json!({
         "id": plain(&identity.user_id), "name": optional(&identity.name), "email": optional(&identity.email),
@@ -165,5 +176,37 @@ fn entry(app: &App, known: &Snapshot, kind: &str, actor: &str) -> Entry {
         detail: None,
         duration: None,
         version: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_name;
+
+    #[test]
+    fn a_name_shows_something_and_hides_nothing() {
+        for good in
+            ["Acme", "a", "שלום", "東京", "नमस्\u{200D}ते", "👩\u{200D}💻", "❤\u{FE0F}", "-", "<b>", &"é".repeat(100)]
+        {
+            assert!(is_name(good), "{good}");
+        }
+        for bad in [
+            "",
+            " ",
+            "a\nb",
+            "a\u{1B}[31mb",
+            "\u{200B}",
+            "\u{200D}",
+            "\u{FE0F}",
+            "\u{3164}",
+            "\u{2800}",
+            "a\u{2028}b",
+            "a\u{202E}gpj.exe",
+            "a\u{2066}b",
+            "Ac\u{AD}me",
+            &"é".repeat(101),
+        ] {
+            assert!(!is_name(bad), "{bad:?}");
+        }
     }
 }

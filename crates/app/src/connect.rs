@@ -16,7 +16,7 @@ mod start;
 pub(crate) use consent::resume;
 pub(crate) use ending::{Ending, Told};
 pub(crate) use progress::{Progress, Stand, stand};
-pub(crate) use start::{begin, capitalised, leads_to, no_app};
+pub(crate) use start::{begin, leads_to, no_app};
 
 use std::{
     collections::{HashMap, HashSet},
@@ -25,7 +25,7 @@ use std::{
 
 use chrono::{DateTime, TimeDelta, Utc};
 use holdfast_core::{ConnectorId, Snapshot};
-use holdfast_store::{KeptGrant, NewSession};
+use holdfast_store::{KeptGrant, NewSession, Way};
 use secrecy::ExposeSecret;
 use url::Url;
 
@@ -82,6 +82,11 @@ pub(crate) fn routes() -> Routes {
         .referring_nobody()
 }
 
+/// The secret of a link as it was made: mail programs take a full stop or a bracket after it for a part of it.
+fn secret_of(link: &str) -> &str {
+    link.trim_end_matches(|c: char| !c.is_ascii_alphanumeric() && c != '-' && c != '_')
+}
+
 /// A new link for this connector.
 pub async fn make_link(app: &App, connector: &Snapshot, return_url: Option<String>) -> Result<Link, Problem> {
     let text = keys::secret_text("", app.seams.random.as_ref());
@@ -94,6 +99,7 @@ pub async fn make_link(app: &App, connector: &Snapshot, return_url: Option<Strin
         link_hash: keys::hash(text),
         purpose: start::purpose(connector),
         return_url,
+        way: Way::Link,
         user: None,
         at,
         expires_at,

@@ -9,18 +9,25 @@ mod door;
 mod mails;
 mod story;
 
-use std::{path::PathBuf, sync::Mutex};
-
-use chrono::{DateTime, Utc};
+use std::{
+    collections::HashSet,
+    path::PathBuf,
+    sync::{Arc, Mutex},
+};
 
 use holdfast_core::{OrgId, ports::StoreError};
+use holdfast_store::Milestones;
 use secrecy::SecretString;
 
 pub(crate) use door::{Welcome, address, welcome};
 pub(crate) use story::Bar;
-use story::Mails;
+use story::{Mail, last_broken};
 
-use crate::{app::App, mail::Mailbox, ui::routes::Routes};
+use crate::{
+    app::App,
+    mail::{Mailbox, Outgoing},
+    ui::routes::Routes,
+};
 
 /// The helpdesk that is connected from the start, by its account.
 pub(crate) const FIRST: &str = "acme";
@@ -41,18 +48,29 @@ pub struct Demo {
     pub folder: PathBuf,
     /// Where its mail ends.
     pub mailbox: Mailbox,
-    /// When somebody last looked at a mail.
-    pub read_at: Mutex<Option<DateTime<Utc>>>,
+    /// The ids of the mails that somebody has looked at.
+    pub read: Mutex<HashSet<String>>,
 }
 
 impl Demo {
     /// The bar for somebody of this org.
     pub(crate) async fn bar(&self, app: &App, org: &OrgId) -> Result<Bar, StoreError> {
-        let mails = Mails {
-            sent_at: self.mailbox.messages().first().map(|mail| mail.date),
-            read_at: *self.read_at.lock().expect("no panic happens while it is held"),
-        };
-        Ok(Bar::new(&app.store.milestones(org).await?, mails, &self.control))
+        let connectors = app.store.milestones(org).await?;
+        let mail = last_broken(&connectors).map(|broken| self.mail_of(broken)).unwrap_or_default();
+        Ok(Bar::new(&connectors, mail, &self.control))
+    }
+
+    /// What has become of the mail about this one's last failure: every mail leads to the pages of what it is about.
+    fn mail_of(&self, broken: &Milestones) -> Mail {
+        let page = format!("connectors/{}", broken.connector);
+        let about = |mail: &Arc<Outgoing>| Some(mail.date) >= broken.failed_at && mail.text.contains(&page);
+        let mails: Vec<_> = self.mailbox.messages().into_iter().filter(about).collect();
+        let read = self.read.lock().expect("no panic happens while it is held");
+        match mails.as_slice() {
+            [] => Mail::None,
+            mails if mails.iter().any(|mail| read.contains(&mail.message_id)) => Mail::Read,
+            _ => Mail::Sent,
+        }
     }
 }
 

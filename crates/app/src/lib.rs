@@ -18,6 +18,7 @@ pub mod admin;
 pub mod agents;
 pub mod api;
 pub mod app;
+mod called;
 mod care;
 pub mod cli;
 pub mod config;

@@ -32,7 +32,7 @@ use std::sync::Arc;
 use axum::{
     Router,
     extract::{DefaultBodyLimit, State},
-    http::{StatusCode, Uri},
+    http::{Method, StatusCode, Uri},
     response::{IntoResponse, Redirect, Response},
 };
 
@@ -77,12 +77,27 @@ pub fn router(app: Arc<App>) -> Router {
 }
 
 /// A path that nobody serves.
-async fn nothing_here(State(_): State<Arc<App>>, person: Result<Option<Person>, Trouble>, uri: Uri) -> Response {
+async fn nothing_here(
+    State(_): State<Arc<App>>,
+    person: Result<Option<Person>, Trouble>,
+    method: Method,
+    uri: Uri,
+) -> Response {
     if is_api(uri.path()) {
         let detail = "There is no such route; see /api/v1/openapi.json.";
         return Problem::new(StatusCode::NOT_FOUND, "not_found", detail).into_response();
     }
+    if let Some(path) = without_slash(uri.path()).filter(|_| method == Method::GET) {
+        let query = uri.query().map(|query| format!("?{query}")).unwrap_or_default();
+        return Redirect::permanent(&format!("{path}{query}")).into_response();
+    }
     Trouble::NotFound { person: person.ok().flatten().map(Box::new) }.into_response()
+}
+
+/// The path as it was meant: people and mail programs add a slash. Never one that leads to another host.
+fn without_slash(path: &str) -> Option<&str> {
+    let bare = path.strip_suffix('/')?;
+    (bare.starts_with('/') && !bare.starts_with("//") && !bare.ends_with('/') && !bare.contains('\\')).then_some(bare)
 }
 
 /// A form's address in the address bar, most of the time: after a reload that was not sent again, or from the history.

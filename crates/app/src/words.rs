@@ -183,9 +183,7 @@ pub(crate) fn line(kind: &str, outcome: Option<&str>, provider: &str) -> (Tone, 
         ("expiring", _) => say(WARN, "Ends soon: reconnect it before"),
         (other, outcome) => {
             let words = other.replace(['_', '.'], " ");
-            let mut chars = words.chars();
-            let first = chars.next().map(char::to_uppercase).into_iter().flatten();
-            let words: String = first.chain(chars).collect();
+            let words = capitalised(&words);
             let outcome = outcome.map(|outcome| format!(": {}", outcome.replace('_', " "))).unwrap_or_default();
             (IDLE, format!("{words}{outcome}"))
         }
@@ -218,6 +216,18 @@ pub(crate) fn trigger(word: &str) -> &str {
         "grant" => "with a new consent",
         other => other,
     }
+}
+
+/// With a capital letter.
+pub(crate) fn capitalised(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
+}
+
+/// With a capital letter and a full stop.
+pub(crate) fn sentence(text: &str) -> String {
+    let text = capitalised(text);
+    if text.ends_with('.') || text.is_empty() { text } else { format!("{text}.") }
 }
 
 #[cfg(test)]

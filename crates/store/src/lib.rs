@@ -69,7 +69,7 @@ pub use run_steps::{Began, RunStep, StepEnd};
 pub use runs::{Claimed, End, Queued, Run};
 pub use seal::{BadMasterKey, MasterKey};
 pub use serving::ServingLock;
-pub use sessions::{NewSession, Purpose, Session, StartSession, Taken};
+pub use sessions::{NewSession, Purpose, Session, StartSession, Taken, Way};
 pub use store::{Kind, Options, Store};
 pub use throttle::Throttle;
 pub use timeline::{Entry, ExchangeDay, Recovery, TimelineItem, is_timeline_cursor};

@@ -30,6 +30,23 @@ impl Store {
         }
     }
 
+    /// This replica.
+    pub(crate) fn replica(&self) -> &str {
+        &self.inner.options.replica
+    }
+
+    /// Whether this replica is one that lives: this one, or one that was seen lately.
+    pub(crate) async fn lives(&self, replica: &str) -> Result<bool, StoreError> {
+        if replica == self.replica() {
+            return Ok(true);
+        }
+        let now = sql::now_ms(self.backend());
+        let sql = format!("SELECT id FROM replicas WHERE id = $1 AND seen_at_ms > {now} - $2");
+        let found: Option<sql::Id> =
+            sql::one(self.db(), "look whether a replica lives", sql, values![replica, self.alive_ms()]).await?;
+        Ok(found.is_some())
+    }
+
     /// A replica that was seen within this is alive.
     pub(crate) fn alive_ms(&self) -> i64 {
         i64::try_from((self.inner.options.heartbeat * BEATS).as_millis()).unwrap_or(i64::MAX)

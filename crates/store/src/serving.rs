@@ -59,6 +59,8 @@ impl Store {
         sql::run(&tx, doing, "UPDATE leases SET expires_at_ms = 0", values![]).await?;
         sql::run(&tx, doing, "DELETE FROM refresh_claims", values![]).await?;
         sql::run(&tx, doing, Self::VOID_MAIL_CLAIMS, values![]).await?;
+        // It lives no more, whenever it was seen last.
+        sql::run(&tx, doing, "DELETE FROM replicas", values![]).await?;
         let mark = "UPDATE credentials SET answer_lost = TRUE WHERE EXISTS (SELECT 1 FROM exchanges e \
                     WHERE e.credential_id = credentials.id AND e.version = credentials.version \
                     AND e.closed_at IS NULL)";

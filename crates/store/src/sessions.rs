@@ -21,6 +21,17 @@ pub enum Purpose {
     Reconnect,
 }
 
+/// How a consent is begun, and so where its end is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// From a connect link, by whoever has it.
+    Link,
+    /// From the personal link of a mail, without signing in.
+    Mail,
+    /// In the web UI.
+    SignedIn,
+}
+
 /// A session to be made.
 #[derive(Clone, Debug)]
 pub struct NewSession {
@@ -34,7 +45,9 @@ pub struct NewSession {
     pub purpose: Purpose,
     /// Where the browser goes in the end.
     pub return_url: Option<String>,
-    /// Who starts it in the web UI; `None`: whoever has the link.
+    /// How it is begun.
+    pub way: Way,
+    /// Who begins it; `None`: whoever has the link.
     pub user: Option<String>,
     /// When.
     pub at: DateTime<Utc>,
@@ -74,6 +87,8 @@ pub struct Session {
     pub purpose: Purpose,
     /// Where the browser goes in the end.
     pub return_url: Option<String>,
+    /// How it was begun.
+    pub way: Way,
     /// See [`NewSession::user`].
     pub user: Option<String>,
     /// The account that the person named when the consent was started last.
@@ -92,6 +107,8 @@ pub struct Session {
     pub state_expires_at: Option<DateTime<Utc>>,
     /// When the state came back.
     pub state_used_at: Option<DateTime<Utc>>,
+    /// Whether the replica that took the state is alive; `None`: none has, or it is not known which.
+    pub worker_alive: Option<bool>,
     /// How far it is, since the state came back.
     pub progress: Option<Value>,
     /// How it ended.
@@ -124,6 +141,20 @@ impl Purpose {
     }
 }
 
+impl Way {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Link => "link",
+            Self::Mail => "mail",
+            Self::SignedIn => "signed_in",
+        }
+    }
+
+    fn parse(word: &str) -> Option<Self> {
+        [Self::Link, Self::Mail, Self::SignedIn].into_iter().find(|way| way.as_str() == word)
+    }
+}
+
 #[derive(FromQueryResult)]
 struct Row {
     id: String,
@@ -133,6 +164,7 @@ struct Row {
     sealed_verifier: Option<Vec<u8>>,
     purpose: String,
     return_url: Option<String>,
+    way: Option<String>,
     user_id: Option<String>,
     account: Option<String>,
     sequence: i64,
@@ -140,20 +172,21 @@ struct Row {
     expires_at: DateTime<Utc>,
     state_expires_at: Option<DateTime<Utc>>,
     state_used_at: Option<DateTime<Utc>>,
+    worker: Option<String>,
     progress: Option<Value>,
     result: Option<Value>,
 }
 
-const COLUMNS: &str = "id, org_id, connector_id, browser_hash, sealed_verifier, purpose, return_url, user_id, account, \
-                       sequence, created_at, expires_at, state_expires_at, state_used_at, progress, result";
+const COLUMNS: &str = "id, org_id, connector_id, browser_hash, sealed_verifier, purpose, return_url, way, user_id, account, \
+                       sequence, created_at, expires_at, state_expires_at, state_used_at, worker, progress, result";
 const VERIFIER: &str = "verifier";
 
 impl Store {
     /// Makes a session; answers its id.
     pub async fn create_session(&self, new: &NewSession) -> Result<String, StoreError> {
         let id = self.id("sess");
-        let sql = "INSERT INTO connect_sessions (id, org_id, connector_id, link_hash, purpose, return_url, user_id, \
-                   created_at, expires_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
+        let sql = "INSERT INTO connect_sessions (id, org_id, connector_id, link_hash, purpose, return_url, way, user_id, \
+                   created_at, expires_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
         let values = values![
             id.as_str(),
             new.org.as_str(),
@@ -161,6 +194,7 @@ impl Store {
             new.link_hash.to_vec(),
             new.purpose.as_str(),
             new.return_url.clone(),
+            new.way.as_str(),
             new.user.clone(),
             micros(new.at),
             micros(new.expires_at),
@@ -216,7 +250,7 @@ impl Store {
             None => None,
         };
         let update = "UPDATE connect_sessions SET state_hash = $2, browser_hash = $3, sealed_verifier = $4, \
-                      sequence = $5, state_expires_at = $6, state_used_at = NULL, progress = NULL, result = NULL, account = $7 \
+                      sequence = $5, state_expires_at = $6, state_used_at = NULL, worker = NULL, progress = NULL, result = NULL, account = $7 \
                       WHERE id = $1";
         let sequence = sequence.map_or(0, |sequence| sequence.number);
         let values = values![
@@ -240,10 +274,11 @@ impl Store {
     pub async fn take_state(&self, state_hash: &[u8; 32], at: DateTime<Utc>) -> Result<Taken, StoreError> {
         let doing = "spend a state";
         let take = format!(
-            "UPDATE connect_sessions SET state_used_at = $2 \
+            "UPDATE connect_sessions SET state_used_at = $2, worker = $3 \
              WHERE state_hash = $1 AND state_used_at IS NULL AND state_expires_at > $2 RETURNING {COLUMNS}"
         );
-        let taken: Option<Row> = sql::one(self.db(), doing, take, values![state_hash.to_vec(), micros(at)]).await?;
+        let values = values![state_hash.to_vec(), micros(at), self.replica()];
+        let taken: Option<Row> = sql::one(self.db(), doing, take, values).await?;
         if let Some(row) = taken {
             return Ok(Taken::Yes(Box::new(self.session(row).await?)));
         }
@@ -280,7 +315,18 @@ impl Store {
         let key = self.data_key(self.db(), &org).await?;
         let place = Place { org: &org, owner: &row.id, field: VERIFIER };
         let verifier = row.sealed_verifier.as_ref().and_then(|sealed| key.open_text(place, sealed).ok());
+        let worker_alive = match row.worker.as_deref() {
+            Some(worker) => Some(self.lives(worker).await?),
+            None => None,
+        };
+        let way = match &row.way {
+            Some(word) => Way::parse(word).ok_or_else(|| nonsense("connect_sessions", "way", &row.id))?,
+            None if row.user_id.is_some() => Way::SignedIn,
+            None => Way::Link,
+        };
         Ok(Session {
+            way,
+            worker_alive,
             purpose: Purpose::parse(&row.purpose).ok_or_else(|| nonsense("connect_sessions", "purpose", &row.id))?,
             id: row.id,
             org,

@@ -1,6 +1,6 @@
 //! The store: one pool, the sealing, the signals.
 
-use std::{str::FromStr as _, sync::Arc, time::Duration};
+use std::{fs::OpenOptions, path::Path, str::FromStr as _, sync::Arc, time::Duration};
 
 use chrono::{DateTime, Utc};
 use holdfast_core::{
@@ -95,8 +95,10 @@ impl Store {
     /// [`Store::unlock`].
     pub async fn connect(options: Options) -> Result<Self, StoreError> {
         let kind = if options.url.starts_with("sqlite:") {
-            // Only to say what is wrong with it, if something is.
-            SqliteConnectOptions::from_str(&options.url).map_err(|error| because("read the database's URL", error))?;
+            // Also to say what is wrong with it, if something is.
+            let sqlite = SqliteConnectOptions::from_str(&options.url)
+                .map_err(|error| because("read the database's URL", error))?;
+            make_private(sqlite.get_filename());
             Kind::Sqlite
         } else if options.url.starts_with("postgres:") || options.url.starts_with("postgresql:") {
             Kind::Postgres
@@ -127,6 +129,9 @@ impl Store {
             if options.listen_url.is_none() {
                 connect.map_sqlx_postgres_opts(|postgres| postgres.options([IDLE_IN_TRANSACTION]));
             }
+        }
+        if kind == Kind::Postgres {
+            knock(&options.url).await?;
         }
         let db = Database::connect(connect).await.map_err(failed("connect to the database"))?;
         let db = Patient::new(db, patience);
@@ -211,5 +216,31 @@ impl Store {
         let row: Option<SealedKey> = sql::one(db, doing, sql, values![org.as_str()]).await?;
         let open = |row: SealedKey| self.inner.sealer.data_key(org, &row.sealed_data_key);
         row.map(open).transpose().map_err(|error| because(doing, error))
+    }
+}
+
+/// A new database file is its owner's alone; what SQLite makes beside it takes after it. One that is there stays as it is.
+fn make_private(file: &Path) {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt as _;
+        // Where it cannot be made, opening it says why.
+        let _there_or_not = OpenOptions::new().write(true).create_new(true).mode(0o600).open(file);
+    }
+}
+
+/// The pool tries a server that refuses connections for as long as it may wait for one; whoever starts a service wants to
+/// know at once.
+async fn knock(url: &str) -> Result<(), StoreError> {
+    use sqlx::Connection as _;
+    match tokio::time::timeout(CONNECT_TIMEOUT, sqlx::PgConnection::connect(url)).await {
+        Ok(Ok(connection)) => {
+            // Whether it is told so or not, it ends.
+            let _closed = connection.close().await;
+            Ok(())
+        }
+        Ok(Err(error @ sqlx::Error::Io(_))) => Err(because("connect to the database", error)),
+        // Anything else is the pool's to meet, and to tell.
+        Ok(Err(_)) | Err(_) => Ok(()),
     }
 }

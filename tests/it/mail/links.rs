@@ -24,6 +24,7 @@ on_both! {
     a_link_ends_after_a_fortnight,
     a_link_that_was_changed_is_not_known,
     a_consent_that_comes_to_nothing_leaves_the_link_alive,
+    a_personal_link_names_who_came_and_as_whom,
 }
 
 /// A failed connector and Ada's link to it.
@@ -78,7 +79,11 @@ async fn the_mail_alone_leads_to_a_connector_that_works_again(db: Arc<Database>)
     let back = post.app.sandbox.consent(&authorize, "ada").unwrap();
     let page = browser.get(&back).await;
 
-    assert_eq!((page.status, page.title()), (200, "Connected"), "{}", page.text);
+    assert_eq!((page.status, page.title()), (200, "Acme support is reconnected"), "{}", page.text);
+    assert!(page.says("everything that uses it goes on by itself") || page.says("Everything that uses it goes on"));
+    let open = page.read().link("Open Acme support").expect("a way on");
+    assert_eq!(open, format!("/connectors/{}", mailed.id));
+    assert!(browser.get(&post.app.at(&open)).await.location().starts_with("/sign-in"), "nobody is signed in by it");
     let after = post.app.show(&mailed.id).await;
     assert_eq!((&after["id"], &after["health"]), (&before["id"], &json!("connected")));
     assert_eq!(after["epoch"].as_i64(), before["epoch"].as_i64().map(|epoch| epoch + 1));
@@ -241,6 +246,16 @@ async fn a_link_that_was_changed_is_not_known(db: Arc<Database>) {
         let page = Browser::new().get(&format!("{start}/{token}")).await;
         assert_eq!(page.status, 404, "{token}: {}", page.text);
     }
+    // What mail programs take for a part of it is none.
+    for end in [".", "%3E", ")", "%3E."] {
+        let page = Browser::new().get(&format!("{}{end}", mailed.link)).await;
+        assert_eq!((page.status, page.title()), (200, "Reconnect Acme support"), "{end}: {}", page.text);
+    }
+    let slash = Browser::new().get(&format!("{}/", mailed.link)).await;
+    assert_eq!(
+        (slash.status, slash.location()),
+        (308, mailed.link.strip_prefix(&mailed.post.app.base).unwrap().to_owned())
+    );
     // Another instance's signature is none of ours.
     db.execute("DELETE FROM instance WHERE key = 'secret.reconnect-links'").await;
     mailed.dead(404, "This link is not known").await;
@@ -258,7 +273,49 @@ async fn a_consent_that_comes_to_nothing_leaves_the_link_alive(db: Arc<Database>
     assert_ne!(first, second, "pressed twice");
     let back = post.app.sandbox.consent(&second, "ada").unwrap();
 
-    assert_eq!(browser.get(&back).await.title(), "Connected");
+    assert_eq!(browser.get(&back).await.title(), "Acme support is reconnected");
     assert_eq!(post.app.show(&mailed.id).await["credential"]["version"], 2);
     mailed.dead(410, "Already reconnected").await;
+}
+
+async fn a_personal_link_names_who_came_and_as_whom(db: Arc<Database>) {
+    let post = Post::start(&db).await;
+    post.person("ada@acme.example", Role::Owner).await;
+    post.person("ben@acme.example", Role::Admin).await;
+    let id = post.connector("acme", "Acme support").await;
+    post.fail(&id, "acme").await;
+    assert_eq!(post.tell().await, sent(2));
+    let mails = post.smtp.messages().await;
+    let link_of = |who: &str| {
+        let mail = mails.iter().find(|mail| mail.to.iter().any(|to| to.contains(who))).expect("they were told");
+        mail.reconnect_links().remove(0)
+    };
+    let (link, browser) = (link_of("ben@"), Browser::new());
+    let press = async |link: &str| {
+        assert_eq!(browser.get(link).await.status, 200);
+        browser.post(link).await.location()
+    };
+
+    let denied = browser.get(&post.app.sandbox.deny(&press(&link).await).unwrap()).await;
+    let again = denied.read().link("Try again").expect("a way on");
+    let back = post.app.sandbox.consent(&press(&post.app.at(&again)).await, "gus").unwrap();
+    let done = browser.get(&back).await;
+
+    assert_eq!(denied.title(), "Access was not allowed");
+    assert!(!denied.says("your link") && !denied.says("connect link"), "{}", denied.text);
+    assert_eq!((done.status, done.title()), (200, "Acme support is reconnected"), "{}", done.text);
+    assert!(!done.says("first test failed"), "{}", done.text);
+    let lines = post.app.timeline(&id).await;
+    let line =
+        |kind: &str| lines.iter().find(|line| line["kind"] == kind).unwrap_or_else(|| panic!("{kind}: {lines:?}"));
+    assert_eq!(line("consent")["actor"], "ben@acme.example");
+    assert_eq!(line("reconnected")["actor"], "ben@acme.example (at Zendesk as Gus Agent)");
+    let test = line("test");
+    assert_eq!((&test["outcome"], &test["actor"]), (&json!("passed"), &json!("ben@acme.example")));
+    assert_eq!(post.tell().await, sent(2));
+    let news = post.smtp.messages().await.pop().unwrap();
+    let dead = browser.get(&link_of("ada@")).await;
+    for text in [&news.text, &dead.text] {
+        assert!(text.contains("ben@acme.example (at Zendesk as Gus Agent) reconnected it"), "{text}");
+    }
 }

@@ -16,6 +16,8 @@ on_both! {
     every_owner_and_admin_is_told_once,
     a_failure_that_is_noticed_in_several_ways_is_one_message,
     failures_in_company_are_one_digest_and_later_ones_wait_for_the_next,
+    as_long_as_nobody_was_told_nothing_waits_for_a_digest,
+    a_page_says_with_which_digest_a_failure_is_told,
     what_mends_before_it_is_told_is_never_told,
     a_recovery_stands_under_the_failure_and_goes_to_those_who_heard_of_it,
     several_recoveries_are_one_message,
@@ -126,6 +128,53 @@ async fn failures_in_company_are_one_digest_and_later_ones_wait_for_the_next(db:
 }
 
 /// EM-02: nothing stale.
+/// EM-02
+async fn as_long_as_nobody_was_told_nothing_waits_for_a_digest(db: Arc<Database>) {
+    let post = Post::start(&db).await;
+    post.person("ada@acme.example", Role::Owner).await;
+    post.person("ben@acme.example", Role::Admin).await;
+    let (first, second, third) = (
+        post.connector("acme", "First").await,
+        post.connector("globex", "Second").await,
+        post.connector("initech", "Third").await,
+    );
+    post.smtp.answer_rcpt("*", "451 4.7.1 try again later").await;
+    post.fail(&first, "acme").await;
+    assert_eq!(post.tell().await, Round { put_off: 2, ..Round::default() });
+    post.fail(&second, "globex").await;
+    assert_eq!(post.tell().await, Round::default(), "they may be told in a moment");
+    let kept_until = post.state(&second).await.kept_until.unwrap();
+    assert!(kept_until < post.app.clock.now() + chrono::TimeDelta::seconds(60), "{kept_until}");
+
+    post.smtp.answer_rcpt("*", "550 5.1.1 no such user").await;
+    post.app.advance(Duration::from_mins(1));
+    assert_eq!(post.look().await, Round { refused: 4, ..Round::default() });
+    post.smtp.calm().await;
+    post.fail(&third, "initech").await;
+
+    assert_eq!(post.tell().await, sent(2), "nobody had been told of anything: it does not wait");
+    let kept_until = post.state(&third).await.kept_until.unwrap();
+    assert!(kept_until > post.app.clock.now() + chrono::TimeDelta::minutes(4), "and now more of it does: {kept_until}");
+}
+
+async fn a_page_says_with_which_digest_a_failure_is_told(db: Arc<Database>) {
+    let post = Post::start(&db).await;
+    let ada = post.app.somebody(Role::Owner).await;
+    let (first, second) = (post.connector("acme", "First").await, post.connector("globex", "Second").await);
+    let told = async |id: &str| ada.open(&format!("/connectors/{id}")).await.read().by_id("told").unwrap().text();
+    post.fail(&first, "acme").await;
+    assert!(told(&first).await.contains("are told by mail within seconds"), "{}", told(&first).await);
+    assert_eq!(post.tell().await, sent(1));
+
+    post.fail(&second, "globex").await;
+
+    let said = told(&second).await;
+    assert!(said.contains("they are told of this one with the next, in 4 minutes"), "{said}");
+    post.app.advance(WINDOW);
+    assert_eq!(post.look().await, sent(1));
+    assert!(!told(&second).await.contains("with the next"), "{}", told(&second).await);
+}
+
 async fn what_mends_before_it_is_told_is_never_told(db: Arc<Database>) {
     let post = Post::start(&db).await;
     post.person("ada@acme.example", Role::Owner).await;

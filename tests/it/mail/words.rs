@@ -156,7 +156,7 @@ async fn names_and_words_of_others_are_shown_and_do_nothing(db: Arc<Database>) {
     let post = Post::start(&db).await;
     post.person("ada@acme.example", Role::Owner).await;
     let named = post.connector("acme", WORD).await;
-    let marked = post.connector("globex", "<b>Glob\u{202E}ex</b> https://evil.example").await;
+    let marked = post.connector("globex", "<b>Globex</b> https://evil.example").await;
     let store = &post.app.app.store;
     let long = format!("{}\u{202E}\u{2028}{}", "é".repeat(2500), "x".repeat(2500));
     let said = json!({});

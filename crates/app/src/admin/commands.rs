@@ -26,7 +26,8 @@ use crate::{
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "each is a command of the command line")]
 pub enum Ask {
-    UserCreate { org: String, email: String, role: Role, operator: bool, password: Option<String> },
+    UserCreate { org: String, email: String, role: Option<Role>, operator: bool, password: Option<String> },
+    UserRemove { email: String, org: Option<String> },
     UserSetPassword { email: String, org: Option<String>, password: Option<String> },
     UserSetRole { email: String, org: Option<String>, role: Role },
     UserList { org: Option<String> },
@@ -68,6 +69,7 @@ pub async fn run(app: &Arc<App>, ask: Ask) -> Result<Value, Refused> {
         Ask::UserCreate { org, email, role, operator, password } => {
             user_create(app, &org, &email, role, operator, password.map(SecretString::from)).await
         }
+        Ask::UserRemove { email, org } => user_remove(app, &email, org.as_deref()).await,
         Ask::UserSetPassword { email, org, password } => {
             user_set_password(app, &email, org.as_deref(), password.map(SecretString::from)).await
         }
@@ -140,7 +142,7 @@ async fn user_create(
     app: &App,
     org: &str,
     email: &str,
-    role: Role,
+    role: Option<Role>,
     operator: bool,
     password: Option<SecretString>,
 ) -> Result<Value, Refused> {
@@ -153,10 +155,16 @@ async fn user_create(
         Some(password) => Some(hashed(password, &[email, org]).await?),
     };
     let org = app.store.ensure_org(&checked_name(org, "organisation")?).await?;
+    let role = match role {
+        Some(role) => role,
+        // Who comes to others may do what is asked of them, and no more than they say.
+        None if app.store.users(&org).await?.is_empty() => Role::Owner,
+        None => Role::Member,
+    };
     let at = app.seams.clock.now();
     let user = NewUser { org, email: email.to_owned(), name: None, role, operator, password_hash, at };
     match app.store.create_user(&user).await? {
-        Ok(id) => Ok(json!({ "id": id })),
+        Ok(id) => Ok(json!({ "id": id, "role": role })),
         Err(EmailTaken) => Err(Refused::new(format!("the organisation has a person with the address {email} already"))),
     }
 }
@@ -199,6 +207,21 @@ async fn user_set_role(app: &App, email: &str, org: Option<&str>, role: Role) ->
     let user = person(app, email, org).await?;
     app.store.set_role(&user.org, &user.id, role).await?;
     Ok(json!({ "id": user.id, "role": role }))
+}
+
+/// Somebody leaves. The last owner stays: nobody else could be told of a failure, or make another one.
+async fn user_remove(app: &App, email: &str, org: Option<&str>) -> Result<Value, Refused> {
+    let user = person(app, email, org).await?;
+    let owners = app.store.users(&user.org).await?.into_iter().filter(|other| other.role == Role::Owner).count();
+    if user.role == Role::Owner && owners == 1 {
+        let words = format!(
+            "{email} is the last owner of {:?}; give that role to somebody else first: `holdfast user set-role`",
+            user.org_name
+        );
+        return Err(Refused::new(words));
+    }
+    app.store.remove_user(&user.org, &user.id, app.seams.clock.now()).await?;
+    Ok(json!({ "id": user.id, "removed": true }))
 }
 
 /// A password that can be read out over the telephone: 96 random bits.
@@ -244,7 +267,7 @@ async fn key_revoke(app: &App, id: &str) -> Result<Value, Refused> {
 fn checked_name(name: &str, what: &str) -> Result<String, Refused> {
     let name = name.trim();
     if !care::is_name(name) {
-        return Err(Refused::new(format!("the name of the {what} has 1 to 100 characters, on one line")));
+        return Err(Refused::new(format!("the name of the {what} {}", care::NAME_RULE)));
     }
     Ok(name.to_owned())
 }

@@ -320,7 +320,7 @@ fn no_connector(index: usize) -> Problem {
 fn checked_name(name: Option<&str>) -> Result<String, Problem> {
     let name = name.unwrap_or_default().trim();
     if !care::is_name(name) {
-        return Err(Problem::invalid("name", "A name has 1 to 100 characters, on one line."));
+        return Err(Problem::invalid("name", format!("A name {}.", care::NAME_RULE)));
     }
     Ok(name.to_owned())
 }

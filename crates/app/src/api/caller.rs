@@ -32,8 +32,9 @@ impl Caller {
         if self.has(scope) {
             return Ok(());
         }
-        let detail =
-            format!("This API key lacks the scope {scope}. Make one that has it: holdfast key create --scope {scope}");
+        let detail = format!(
+            "This API key lacks the scope {scope}. Make one that has it: holdfast key create --org ORG --name NAME --scope {scope}"
+        );
         Err(Problem::new(StatusCode::FORBIDDEN, "missing_scope", detail))
     }
 

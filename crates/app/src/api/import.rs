@@ -14,6 +14,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
+use super::garbled;
 use crate::{app::App, care, problem::Problem};
 
 /// A connector to be made.
@@ -142,7 +143,7 @@ fn known_provider<'a>(app: &'a App, id: &str) -> Result<&'a Arc<dyn Provider>, P
 pub(super) fn name(given: Option<&str>, account: &str) -> Result<String, Problem> {
     let name = given.map_or(account, str::trim);
     if !care::is_name(name) {
-        return Err(Problem::invalid("name", "A name has 1 to 100 characters, on one line."));
+        return Err(Problem::invalid("name", format!("A name {}.", care::NAME_RULE)));
     }
     Ok(name.to_owned())
 }
@@ -257,7 +258,8 @@ fn due_at(app: &App, account: &Account, secret: &Secret) -> Option<DateTime<Utc>
 /// One line of an import.
 pub async fn import_line(app: &Arc<App>, org: &OrgId, line: &str) -> Result<ConnectorId, Problem> {
     let body: NewConnectorBody = serde_json::from_str(line).map_err(|error| {
-        Problem::invalid("line", format!("This is not a connector: {}", without_values(&error.to_string())))
+        let problem = garbled::problem(&error.to_string());
+        Problem::invalid("line", format!("This is not a connector. {}", problem.detail()))
     })?;
     create(app, org, body).await
 }

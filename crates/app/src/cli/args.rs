@@ -118,9 +118,9 @@ pub enum UserCommand {
         /// E-mail address, to sign in with
         #[arg(long, value_name = "ADDRESS")]
         email: String,
-        /// What the person may do
-        #[arg(long, value_enum, default_value_t = Role::Owner)]
-        role: Role,
+        /// What the person may do [default: owner where they are the first, else member]
+        #[arg(long, value_enum)]
+        role: Option<Role>,
         /// The person also runs this installation
         #[arg(long)]
         operator: bool,
@@ -141,6 +141,17 @@ pub enum UserCommand {
         /// Read the password from stdin, one line
         #[arg(long)]
         password_stdin: bool,
+    },
+    /// Take a person out of an organisation, at once; signs them out everywhere
+    ///
+    /// The last owner of an organisation stays. What they made stays too, API keys among it.
+    Remove {
+        /// E-mail address of the person
+        #[arg(long, value_name = "ADDRESS")]
+        email: String,
+        /// Name of the organisation; needed where the person belongs to several
+        #[arg(long, value_name = "NAME")]
+        org: Option<String>,
     },
     /// Change what a person may do in an organisation
     SetRole {
@@ -275,6 +286,7 @@ mod tests {
             "holdfast user create --org Acme --email a@example.com --role owner --operator --password-stdin",
             "holdfast user set-password --email a@example.com",
             "holdfast user set-password --email a@example.com --org Acme --password-stdin",
+            "holdfast user remove --email a@example.com --org Acme",
             "holdfast user set-role --email a@example.com --org Acme --role viewer",
             "holdfast user list --org Acme --json",
             "holdfast key create --org Acme --name ci --scope connectors:read tokens:read",

@@ -21,8 +21,9 @@ pub(super) async fn user(config: Config, command: UserCommand, output: Output) -
     match command {
         UserCommand::Create { org, email, role, operator, password_stdin } => {
             let password = typed(password_stdin)?;
-            let ask = Ask::UserCreate { org, email, role: role.into(), operator, password };
-            one(config, ask, output, |value| format!("created user {}", text(&value["id"]))).await
+            let ask = Ask::UserCreate { org, email, role: role.map(Into::into), operator, password };
+            let say = |value: &Value| format!("created user {}, {}", text(&value["id"]), text(&value["role"]));
+            one(config, ask, output, say).await
         }
         UserCommand::SetPassword { email, org, password_stdin } => {
             let ask = Ask::UserSetPassword { email, org, password: typed(password_stdin)? };
@@ -31,6 +32,10 @@ pub(super) async fn user(config: Config, command: UserCommand, output: Output) -
                 None => format!("set the password of user {}", text(&value["id"])),
             })
             .await
+        }
+        UserCommand::Remove { email, org } => {
+            let ask = Ask::UserRemove { email, org };
+            one(config, ask, output, |value| format!("removed user {}", text(&value["id"]))).await
         }
         UserCommand::SetRole { email, org, role } => {
             let ask = Ask::UserSetRole { email, org, role: role.into() };

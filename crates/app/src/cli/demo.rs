@@ -59,7 +59,9 @@ pub(super) async fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
         .file(folder.sandbox())
         .home(home)
         .with(|options| options.min_expires_in = 1);
-    let sandbox = ports::sandbox(sandbox, kept.sandbox_port).await.context("the sandbox could not be started")?;
+    let sandbox = ports::sandbox(sandbox, kept.sandbox_port)
+        .await
+        .context("the sandbox could not be started; --fresh starts over")?;
     kept.sandbox_port = sandbox.addr().port();
     folder.keep(&kept)?;
 
@@ -81,7 +83,7 @@ pub(super) async fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
         password_hash: people::hash_of(&app, &kept).await?,
         folder: dir.canonicalize()?,
         mailbox,
-        read_at: Mutex::default(),
+        read: Mutex::default(),
     };
     folder.write_story(&story(&app, &sandbox, &kept))?;
     let open = demo::address(&app, &demo.password);
@@ -114,6 +116,8 @@ fn config(folder: &Folder, sandbox: &Sandbox) -> anyhow::Result<Config> {
     config.network.allow_private_hosts = vec![PrivateHost::Loopback];
     config.refresh.loop_interval = Duration::from_secs(1);
     config.mail.from = Some(FROM.to_owned());
+    // Whoever breaks one thing after the other wants to read of each.
+    config.mail.digest_window = Duration::from_secs(15);
     config.oauth_apps.insert(
         "zendesk".to_owned(),
         OAuthAppConfig {

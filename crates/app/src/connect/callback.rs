@@ -8,8 +8,8 @@ use axum::{
     response::{IntoResponse, Redirect, Response},
 };
 use axum_extra::extract::cookie::CookieJar;
-use holdfast_core::ports::StoreError;
-use holdfast_store::{Session, Taken};
+use holdfast_core::{agent::Status, ports::StoreError};
+use holdfast_store::{Session, Taken, Way};
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq;
@@ -19,15 +19,20 @@ use tracing::error;
 use super::{
     consent,
     ending::{Ended, Told},
+    progress, reconnect,
 };
 use crate::{
     app::App,
-    keys,
+    called, keys,
     ui::{cookies::Kind, person::Person, trouble::Trouble, view::View},
 };
 
 /// How long a second look at a consent that is being worked on waits for its outcome.
 const LONGEST_LOOK: Duration = Duration::from_secs(20);
+/// How long the way back from the provider takes at most; then the page of its end waits.
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
+/// So many agents are named.
+const AGENTS: usize = 12;
 
 #[derive(Deserialize)]
 pub(super) struct Answer {
@@ -139,7 +144,7 @@ async fn taken(app: &Arc<App>, jar: &CookieJar, answer: Answer) -> Result<String
     }
     // On a task of its own: a browser that goes away, or that is clicked twice, must lose neither the state that is taken
     // here nor what the provider has issued.
-    let (app2, id, live) = (Arc::clone(app), found.id, found.user.is_some());
+    let (app2, id, live) = (Arc::clone(app), found.id, found.way == Way::SignedIn);
     let (tell, told) = oneshot::channel();
     let work = app.engine.spawn(async move {
         let taken = app2.store.take_state(&hash, app2.seams.clock.now()).await;
@@ -162,9 +167,12 @@ async fn taken(app: &Arc<App>, jar: &CookieJar, answer: Answer) -> Result<String
     if let Some(early) = told.await.map_err(|_| Early::Ours)? {
         return Err(early);
     }
-    // Somebody who is signed in watches it step by step.
+    // Somebody who is signed in watches it step by step. Others wait for its end, which a slow first test must not put off.
     if !live {
-        work.await.map_err(|_| Early::Ours)?;
+        tokio::select! {
+            done = work => done.map_err(|_| Early::Ours)?,
+            () = app.seams.clock.sleep(LONGEST_WAIT) => {}
+        }
     }
     Ok(id)
 }
@@ -182,6 +190,23 @@ struct EndedPage {
     ok: bool,
     title: String,
     text: String,
+    /// What is said of the connector, and the ways on, to an admin who came by a mail.
+    more: Option<More>,
+}
+
+#[derive(Serialize)]
+struct More {
+    /// What the connector is called.
+    name: String,
+    /// Its page; whoever is not signed in signs in first.
+    page: String,
+    /// The agents that run again.
+    agents: Vec<String>,
+    unnamed: usize,
+    /// Why the first test failed.
+    untested: Option<String>,
+    /// The link of the mail, where it can be used again.
+    again: Option<String>,
 }
 
 /// GET /connect/ended/{session}: how a consent ended, for the browser that started it. Who started it signed in goes on
@@ -197,13 +222,18 @@ pub(super) async fn ended(
         let session = app.store.find_session_by_id(&id).await?;
         let session = session.filter(|session| same_browser(&app, &jar, session));
         let session = session.ok_or_else(|| Early::OtherBrowser.trouble(person.as_ref()))?;
-        // In another organisation meanwhile, they would look for the connector in vain.
-        if session.user.is_some() && person.as_ref().is_none_or(|person| *person.org() == session.org) {
+        let watches = match (session.way, &person) {
+            // In another organisation meanwhile, they would look for the connector in vain.
+            (Way::SignedIn | Way::Mail, Some(person)) => *person.org() == session.org,
+            (way, None) => way == Way::SignedIn,
+            (Way::Link, Some(_)) => false,
+        };
+        if watches {
             let page = format!("/connectors/{}?consent={}", session.connector, session.id);
             return Ok(Redirect::to(&page).into_response());
         }
         if let Some(ended) = session.result.as_ref().and_then(Ended::read) {
-            return Ok(shown(&app, &session, &ended));
+            return shown(&app, &session, &ended).await;
         }
         if app.seams.clock.uptime() >= deadline {
             return Err(Trouble::outside(
@@ -216,15 +246,39 @@ pub(super) async fn ended(
     }
 }
 
-fn shown(app: &App, session: &Session, ended: &Ended) -> Response {
+async fn shown(app: &App, session: &Session, ended: &Ended) -> Result<Response, Trouble> {
     if let Some(target) = &session.return_url {
         let mut target = url::Url::parse(target).expect("it was checked when the link was made");
         let status = if ended.ok() { "connected" } else { "failed" };
         target.query_pairs_mut().append_pair("connector_id", session.connector.as_str()).append_pair("status", status);
-        return Redirect::to(target.as_str()).into_response();
+        return Ok(Redirect::to(target.as_str()).into_response());
     }
-    let (title, text) = ended.words(Told::ByLink);
+    let more = if session.way == Way::Mail { more(app, session, ended).await? } else { None };
+    let (title, text) = match &more {
+        Some(more) if ended.ok() => (format!("{} is reconnected", more.name), ended.words(Told::Here).1),
+        Some(_) => ended.words(Told::Here),
+        None => ended.words(Told::ByLink),
+    };
     let status = if ended.ok() { StatusCode::OK } else { StatusCode::CONFLICT };
-    let page = EndedPage { ok: ended.ok(), title: title.clone(), text };
-    View::plain("", "pages/connect/ended.html", &title, &page).status(status).show(app)
+    let page = EndedPage { ok: ended.ok(), title: title.clone(), text, more };
+    Ok(View::plain("", "pages/connect/ended.html", &title, &page).status(status).show(app))
+}
+
+/// For an admin who came by the link of a mail. `None`: the connector was removed.
+async fn more(app: &App, session: &Session, ended: &Ended) -> Result<Option<More>, StoreError> {
+    let Some(snapshot) = app.engine.snapshot(&session.connector).await? else { return Ok(None) };
+    let agents = app.store.agents_of(std::slice::from_ref(&snapshot.connector)).await?;
+    let agents = agents.get(&snapshot.connector).map(Vec::as_slice).unwrap_or_default();
+    let active = agents.iter().filter(|agent| ended.ok() && agent.status == Status::Active);
+    let mut agents: Vec<_> = active.map(|agent| agent.name.clone()).collect();
+    let unnamed = agents.len().saturating_sub(AGENTS);
+    agents.truncate(AGENTS);
+    Ok(Some(More {
+        name: called::connector(app, &snapshot),
+        page: format!("/connectors/{}", snapshot.connector),
+        agents,
+        unnamed,
+        untested: progress::of(session).test.and_then(Result::err),
+        again: reconnect::again(app, session, &snapshot).await?,
+    }))
 }

@@ -10,7 +10,7 @@ use holdfast_core::{
     ports::StoreError,
     refresh::timing,
 };
-use holdfast_store::{CheckedGrant, Created, Entry, Grant, Granted, KeptGrant, Session};
+use holdfast_store::{CheckedGrant, Created, Entry, Grant, Granted, KeptGrant, Purpose, Session};
 use secrecy::SecretString;
 use tracing::{info, warn};
 
@@ -34,10 +34,10 @@ async fn finish(app: &Arc<App>, session: &Session, ended: &Ended, grant: Option<
     if let Some(grant) = grant {
         take_out(app, grant).await;
     }
-    if !ended.ok() {
-        tell(app, session, ended).await;
-    } else if session.user.is_some() {
+    if ended.ok() {
         first_test(app, session, progress).await;
+    } else {
+        tell(app, session, ended).await;
     }
 }
 
@@ -100,7 +100,7 @@ async fn settle(
         Ok(checked) => {
             // What was found out needs not be asked again, when the token may be over.
             keep(app, &KeptGrant { checked: Some(checked.clone()), ..grant.clone() }).await;
-            store(app, asked, grant, checked).await
+            store(app, session, asked, grant, checked).await
         }
         Err(ending) => {
             // The mistaken grant is given back; nothing of it was stored.
@@ -242,7 +242,7 @@ async fn checked(
     if !missing.is_empty() {
         return Err(Ending::MissingScopes { scopes: missing });
     }
-    let actor = actor(app, session, &identity).await;
+    let actor = actor(app, session, asked, &identity).await;
     Ok(CheckedGrant { identity: care::identity_json(&identity), who: identity.name, actor })
 }
 
@@ -262,7 +262,7 @@ async fn who(app: &Arc<App>, session: &Session, identity: &Identity) -> Who {
 }
 
 /// Stores the grant, whatever it takes: it exists at the provider, and nobody else has it.
-async fn store(app: &Arc<App>, asked: &Asked, kept: &KeptGrant, checked: CheckedGrant) -> Ending {
+async fn store(app: &Arc<App>, session: &Session, asked: &Asked, kept: &KeptGrant, checked: CheckedGrant) -> Ending {
     let snapshot: &Snapshot = &asked.snapshot;
     let (id, account) = (&kept.connector, &asked.account);
     if snapshot.account.is_empty() {
@@ -295,7 +295,8 @@ async fn store(app: &Arc<App>, asked: &Asked, kept: &KeptGrant, checked: Checked
                 "connected connector {}",
                 snapshot.connector
             );
-            Ending::Connected { account: account.display.clone(), who: checked.who }
+            let again = session.purpose == Purpose::Reconnect;
+            Ending::Connected { account: account.display.clone(), who: checked.who, again }
         }
         Granted::Older => {
             give_back(app, asked, kept).await;
@@ -309,15 +310,17 @@ async fn store(app: &Arc<App>, asked: &Asked, kept: &KeptGrant, checked: Checked
 }
 
 /// For the timeline: who started it here, and who consented there.
-async fn actor(app: &Arc<App>, session: &Session, identity: &Identity) -> Option<String> {
+async fn actor(app: &Arc<App>, session: &Session, asked: &Asked, identity: &Identity) -> Option<String> {
     let there = identity.name.clone().or_else(|| identity.email.clone());
     match (starter(app, session).await, there) {
-        (Some(here), Some(there)) if here != there => Some(format!("{here}, there {there}")),
+        (Some(here), Some(there)) if here != there => {
+            Some(format!("{here} (at {} as {there})", app.provider_name(&asked.snapshot.provider)))
+        }
         (here, there) => here.or(there),
     }
 }
 
-/// Who started it, where that was somebody who is signed in.
+/// Who started it, where that is known.
 async fn starter(app: &App, session: &Session) -> Option<String> {
     let user = app.store.find_user(session.user.as_deref()?).await.ok().flatten()?;
     Some(user.shown().to_owned())
@@ -325,7 +328,7 @@ async fn starter(app: &App, session: &Session) -> Option<String> {
 
 /// A line of the timeline for a consent that came to nothing: who looks for why it still fails finds it there.
 async fn tell(app: &Arc<App>, session: &Session, ended: &Ended) {
-    let (title, _) = ended.words(Told::SignedIn);
+    let (title, _) = ended.words(Told::Here);
     let detail = match &ended.ending {
         Ending::OtherAccount { expected, got, .. } => format!("{title}: {got} instead of {expected}"),
         Ending::MissingScopes { scopes } => format!("{title}: {}", scopes.join(", ")),

@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tracing::warn;
 
+use crate::words::capitalised;
+
 /// How a consent ended, and with whom.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Ended {
@@ -21,7 +23,13 @@ pub(crate) struct Ended {
 #[serde(tag = "ended", rename_all = "snake_case")]
 pub(crate) enum Ending {
     /// The grant is stored.
-    Connected { account: String, who: Option<String> },
+    Connected {
+        account: String,
+        who: Option<String>,
+        /// It was connected before.
+        #[serde(default)]
+        again: bool,
+    },
     /// The grant of a consent that was started later was stored before.
     Overtaken,
     /// The person said no.
@@ -65,8 +73,8 @@ pub(crate) enum Ending {
 pub(crate) enum Told {
     /// Somebody with a link.
     ByLink,
-    /// Somebody who is signed in, with the buttons at hand.
-    SignedIn,
+    /// Somebody with the buttons at hand: signed in, or with the link of a mail.
+    Here,
 }
 
 impl Ended {
@@ -90,21 +98,23 @@ impl Ended {
         let name = &self.provider;
         let again = match told {
             Told::ByLink => "Start again from your link",
-            Told::SignedIn => "Try again",
+            Told::Here => "Try again",
         };
         let open = match told {
             Told::ByLink => "open the link again",
-            Told::SignedIn => "try again",
+            Told::Here => "try again",
         };
         let operator = "Whoever runs this installation has to look at it";
         match &self.ending {
-            Ending::Connected { account, who } => {
+            Ending::Connected { account, who, again: before } => {
                 let who = who.as_deref().map(|who| format!(" as {who}")).unwrap_or_default();
                 let close = match told {
                     Told::ByLink => " You can close this page;",
-                    Told::SignedIn => "",
+                    Told::Here => "",
                 };
-                let text = format!("{account} is connected{who}.{close} everything that uses it goes on by itself.");
+                let now =
+                    if *before { "everything that uses it goes on by itself" } else { "it can be used from now on" };
+                let text = format!("{account} is connected{who}.{close} {now}.");
                 ("Connected".to_owned(), if close.is_empty() { sentences(&text) } else { text })
             }
             Ending::Overtaken => (
@@ -183,7 +193,7 @@ impl Ended {
                         "This organisation has it on another connector. Ask whoever sent you the link for one that \
                          reconnects that one. Nothing was changed."
                     }
-                    Told::SignedIn => {
+                    Told::Here => {
                         "Your organisation has it on another connector; reconnect that one if it needs it. Nothing was \
                          changed."
                     }
@@ -237,11 +247,6 @@ impl Ending {
     }
 }
 
-fn capitalised(text: &str) -> String {
-    let mut chars = text.chars();
-    chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
-}
-
 /// Each sentence begins with a capital letter.
 fn sentences(text: &str) -> String {
     text.split_inclusive(". ").map(capitalised).collect()
@@ -253,7 +258,7 @@ mod tests {
 
     fn endings() -> Vec<Ending> {
         vec![
-            Ending::Connected { account: "acme.zendesk.com".to_owned(), who: Some("Ada".to_owned()) },
+            Ending::Connected { account: "acme.zendesk.com".to_owned(), who: Some("Ada".to_owned()), again: true },
             Ending::Overtaken,
             Ending::Denied,
             Ending::ProviderTrouble,
@@ -278,7 +283,7 @@ mod tests {
     /// CO-04, CO-07
     #[test]
     fn each_ending_has_its_own_words_and_only_a_denial_says_declined() {
-        for told in [Told::ByLink, Told::SignedIn] {
+        for told in [Told::ByLink, Told::Here] {
             let mut seen = Vec::new();
             for ending in endings() {
                 let ended = Ended { provider: "Zendesk".to_owned(), ending };

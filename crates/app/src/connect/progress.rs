@@ -8,7 +8,8 @@ use tracing::warn;
 use super::ending::Ended;
 use crate::app::App;
 
-/// A step that takes longer than this was cut off: the longest wait for a provider is well below.
+/// A consent that takes longer than this was cut off, even if whatever was at it lives: the longest wait for a provider is
+/// well below.
 const LONGEST: TimeDelta = TimeDelta::minutes(3);
 
 /// What is known by now; a step that is `None` or false has not been reached.
@@ -61,14 +62,19 @@ pub(crate) enum Stand {
     Ended(Box<Ended>, Progress),
 }
 
+/// How far it is, as it was noted last.
+pub(super) fn of(session: &Session) -> Progress {
+    session.progress.clone().and_then(|kept| serde_json::from_value(kept).ok()).unwrap_or_default()
+}
+
 /// Where this consent stands.
 pub(crate) fn stand(session: &Session, now: DateTime<Utc>) -> Stand {
-    let progress = session.progress.clone().and_then(|kept| serde_json::from_value(kept).ok()).unwrap_or_default();
+    let progress = of(session);
     if let Some(ended) = session.result.as_ref().and_then(Ended::read) {
         return Stand::Ended(Box::new(ended), progress);
     }
     match session.state_used_at {
-        Some(at) if now - at > LONGEST => Stand::CutOff(progress),
+        Some(at) if now - at > LONGEST || session.worker_alive == Some(false) => Stand::CutOff(progress),
         Some(_) => Stand::Working(progress),
         None if session.state_expires_at.is_none_or(|end| end <= now) => Stand::TooLate,
         None => Stand::Away,

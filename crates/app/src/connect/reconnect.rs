@@ -11,14 +11,18 @@ use axum::{
     http::{StatusCode, header},
     response::{IntoResponse, Response},
 };
-use holdfast_core::{Health, Provider, Role, Snapshot, TokenSet};
-use holdfast_store::User;
-use secrecy::SecretString;
+use holdfast_core::{Health, Provider, Role, Snapshot, TokenSet, ports::StoreError};
+use holdfast_store::{Session, User, Way};
+use secrecy::{ExposeSecret, SecretString};
 use serde::Serialize;
 
-use super::start::{begin, leads_to};
+use super::{
+    secret_of,
+    start::{begin, leads_to},
+};
 use crate::{
     app::App,
+    called,
     mail::{
         link::{self, ReconnectLink},
         moment,
@@ -83,7 +87,6 @@ pub(super) async fn show(
     };
     let about = provider.about();
     let account = provider.account(&snapshot.account).ok().map(|account| account.display).unwrap_or_default();
-    let name = line(&snapshot.name, 100);
     // One that works is reconnected because its access ends soon.
     let ends_at = snapshot.credential.secret.tokens().and_then(TokenSet::ends_at);
     let works = snapshot.health == Health::Connected;
@@ -102,7 +105,7 @@ pub(super) async fn show(
         when,
         moment: moment(at),
         scopes: about.scopes.iter().map(|scope| scope.words).collect(),
-        name: if name.is_empty() { account.clone() } else { name },
+        name: line(&called::connector(&app, &snapshot), 100),
         account,
     };
     let title = format!("Reconnect {}", page.name);
@@ -118,7 +121,7 @@ pub(super) async fn start(
     visitor: Visitor,
     form: Result<Posted<Nothing>, Trouble>,
 ) -> Result<Response, Trouble> {
-    let Good { snapshot, .. } = match look(&app, &token).await? {
+    let Good { snapshot, user, .. } = match look(&app, &token).await? {
         Worth::Good(good) => good,
         Worth::Dead(dead) => return Ok(over(&app, &visitor, &dead)),
     };
@@ -130,8 +133,20 @@ pub(super) async fn start(
              press the button there; cookies have to be allowed for it.",
         ));
     }
-    let target = begin(&app, &snapshot, None, None, &visitor.browser).await?;
+    let target = begin(&app, &snapshot, None, Way::Mail, &user.id, &visitor.browser).await?;
     Ok((StatusCode::SEE_OTHER, visitor.jar, [(header::LOCATION, target)]).into_response())
+}
+
+/// The link by which this consent was begun, once more, while there is something to reconnect. For the browser that began
+/// it, as long as it could begin one.
+pub(super) async fn again(app: &App, session: &Session, snapshot: &Snapshot) -> Result<Option<String>, StoreError> {
+    // As there are mails: of a failure, and of an access that ends soon.
+    let ends = || snapshot.credential.secret.tokens().is_some_and(|tokens| tokens.ends_at().is_some());
+    let worth = snapshot.health == Health::AuthFailed || snapshot.health == Health::Connected && ends();
+    let Some(user) = session.user.as_deref().filter(|_| worth) else { return Ok(None) };
+    let secret = app.store.instance_secret(link::SECRET).await?;
+    let link = ReconnectLink::new(snapshot, snapshot.epoch, user, session.expires_at).sign(&secret);
+    Ok(Some(format!("/reconnect/{}", link.expose_secret())))
 }
 
 fn over(app: &App, visitor: &Visitor, dead: &Dead) -> Response {
@@ -142,7 +157,8 @@ fn over(app: &App, visitor: &Visitor, dead: &Dead) -> Response {
 async fn look(app: &App, token: &SecretString) -> Result<Worth, Trouble> {
     // Without a secret no link was ever made, and looking at one makes none.
     let secret = app.store.find_instance_secret(link::SECRET).await?;
-    let Some(link) = secret.and_then(|secret| ReconnectLink::verify(token, &secret)) else {
+    let Some(link) = secret.and_then(|secret| ReconnectLink::verify(&secret_of(token.expose_secret()).into(), &secret))
+    else {
         return Err(Trouble::outside(
             StatusCode::NOT_FOUND,
             "This link is not known",
@@ -226,8 +242,7 @@ async fn passed(app: &App, snapshot: &Snapshot) -> Result<Dead, Trouble> {
 
 /// A dead link of a person who may see the connector: what happened, and the way to it.
 fn dead(app: &App, snapshot: &Snapshot, done: bool, title: &'static str, text: &str) -> Dead {
-    let name = line(&snapshot.name, 100);
-    let name = if name.is_empty() { line(&snapshot.account, 100) } else { name };
+    let name = line(&called::connector(app, snapshot), 100);
     let page = app.url(&format!("connectors/{}", snapshot.connector));
     Dead { done, title, text: text.to_owned(), page, name }
 }

@@ -12,7 +12,7 @@ use holdfast_core::{
     exchange::{AuthorizeUrl, authorize_url},
     provider::{Auth, Provider},
 };
-use holdfast_store::{NewSession, Purpose, Session, StartSession};
+use holdfast_store::{NewSession, Purpose, Session, StartSession, Way};
 use secrecy::ExposeSecret;
 use serde::{Deserialize, Serialize};
 
@@ -20,6 +20,7 @@ use super::{
     LINK_LIFE, STATE_LIFE,
     asked::{Asked, NotAsked, about, asked, connector},
     ending::Ended,
+    secret_of,
 };
 use crate::{
     app::App,
@@ -30,6 +31,7 @@ use crate::{
         trouble::Trouble,
         view::View,
     },
+    words::sentence,
 };
 
 /// What the form may carry: the account, where the link leaves it to the person.
@@ -89,7 +91,7 @@ async fn page(
     let field = account.is_none().then(|| AccountField {
         label: about.account_label,
         example: about.account_example,
-        rule: capitalised(about.account_rule),
+        rule: sentence(about.account_rule),
         value,
         problem,
     });
@@ -106,13 +108,6 @@ async fn page(
     let status = if refused.is_some() { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::OK };
     let view = View::plain(&visitor.csrf, "pages/connect/link.html", &title, &context);
     Ok(view.status(status).leads_to(&leads_to(app)).show(app))
-}
-
-/// A sentence with a capital letter and a full stop.
-pub(crate) fn capitalised(text: &str) -> String {
-    let mut chars = text.chars();
-    let text: String = chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default();
-    if text.ends_with('.') || text.is_empty() { text } else { format!("{text}.") }
 }
 
 /// Where forms that start a consent may lead. Browsers hold every redirect after a form to it, and a provider's sign-in
@@ -157,17 +152,18 @@ pub(super) async fn start(
         }
     }
     let asked = asked(&app, &session).await.map_err(not_asked)?;
-    let target = send(&app, &asked, &keys::hash(&link), session.account, &visitor.browser).await?;
+    let target = send(&app, &asked, &keys::hash(secret_of(&link)), session.account, &visitor.browser).await?;
     Ok((StatusCode::SEE_OTHER, visitor.jar, [(header::LOCATION, target)]).into_response())
 }
 
-/// Starts a consent without a link, for somebody who may: `user` when they are signed in. Bound to this browser; answers
-/// where to send it.
+/// Starts a consent without a connect link, for a person who may: signed in, or by the link of a mail that was sent to
+/// them. Bound to this browser; answers where to send it.
 pub(crate) async fn begin(
     app: &App,
     snapshot: &Arc<Snapshot>,
     account: Option<String>,
-    user: Option<&str>,
+    way: Way,
+    user: &str,
     browser: &str,
 ) -> Result<HeaderValue, Trouble> {
     let Some(provider) = app.providers().find(&snapshot.provider).cloned() else {
@@ -182,7 +178,8 @@ pub(crate) async fn begin(
         link_hash: keys::hash(keys::secret_text("", app.seams.random.as_ref()).expose_secret()),
         purpose: purpose(snapshot),
         return_url: None,
-        user: user.map(str::to_owned),
+        way,
+        user: Some(user.to_owned()),
         at,
         expires_at: at + LINK_LIFE,
     };
@@ -236,7 +233,7 @@ async fn send(
 }
 
 async fn open_session(app: &App, link: &str) -> Result<Session, Trouble> {
-    let session = app.store.find_session_by_link(&keys::hash(link)).await?;
+    let session = app.store.find_session_by_link(&keys::hash(secret_of(link))).await?;
     let now = app.seams.clock.now();
     match session {
         None => Err(Trouble::outside(

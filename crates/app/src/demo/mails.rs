@@ -14,6 +14,7 @@ use crate::{
     app::App,
     mail::Outgoing,
     ui::{
+        live,
         moment::Moment,
         person::Person,
         routes::{Needs, Routes},
@@ -22,10 +23,11 @@ use crate::{
     },
 };
 
-/// Of the HTML part: nothing is loaded and no script runs; its links lead the whole page on.
+/// Of the HTML part: nothing is loaded and no script runs; its links lead the whole page on. Of the same origin, so that
+/// the page around it can see how high it is.
 const POLICY: HeaderValue = HeaderValue::from_static(
     "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'self'; form-action 'none'; \
-     sandbox allow-top-navigation-by-user-activation allow-popups",
+     sandbox allow-same-origin allow-top-navigation-by-user-activation allow-popups",
 );
 
 pub(super) fn routes() -> Routes {
@@ -46,11 +48,16 @@ struct Line {
 
 #[derive(Serialize)]
 struct ListPage {
+    /// Where it follows what happens.
+    events: String,
     mails: Vec<Line>,
+    /// One is on its way.
+    comes: bool,
 }
 
 #[derive(Serialize)]
 struct MailPage {
+    events: String,
     line: Line,
     from: String,
     text: String,
@@ -68,16 +75,19 @@ fn line(app: &App, mail: &Outgoing) -> Line {
 
 async fn list(State(app): State<Arc<App>>, person: Person) -> Result<Response, Trouble> {
     let demo = app.demo.get().ok_or_else(|| Trouble::not_found(&person))?;
-    let page = ListPage { mails: demo.mailbox.messages().iter().map(|mail| line(&app, mail)).collect() };
+    let events = live::address(None, app.seams.clock.now());
+    let comes = person.demo.as_ref().is_some_and(|bar| bar.mail_comes);
+    let page = ListPage { events, comes, mails: demo.mailbox.messages().iter().map(|mail| line(&app, mail)).collect() };
     Ok(View::of(&person, Here::Nowhere, "pages/demo/mailbox.html", "Mailbox", &page).show(&app))
 }
 
 async fn show(State(app): State<Arc<App>>, mut person: Person, Path(id): Path<String>) -> Result<Response, Trouble> {
     let (demo, mail) = find(&app, &person, &id)?;
-    *demo.read_at.lock().expect("no panic happens while it is held") = Some(app.seams.clock.now());
+    demo.read.lock().expect("no panic happens while it is held").insert(mail.message_id.clone());
     // The bar over this very page goes on to the next step.
     person.demo = Some(Arc::new(demo.bar(&app, person.org()).await?));
     let page = MailPage {
+        events: live::address(None, app.seams.clock.now()),
         line: line(&app, &mail),
         from: mail.from.clone(),
         text: mail.text.clone(),

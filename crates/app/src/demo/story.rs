@@ -1,7 +1,6 @@
 //! The story in steps. Where it stands is never remembered: it is read from what has happened, so that whoever goes their
 //! own way finds the bar where they are.
 
-use chrono::{DateTime, Utc};
 use holdfast_core::Health;
 use holdfast_store::Milestones;
 use serde::Serialize;
@@ -17,15 +16,20 @@ pub(crate) struct Bar {
     steps: Vec<Step>,
     /// In short: where the story stands.
     stand: String,
+    /// A mail is on its way.
+    pub(super) mail_comes: bool,
 }
 
-/// What the mailbox has to say to the story.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Mails {
-    /// The newest.
-    pub(super) sent_at: Option<DateTime<Utc>>,
-    /// Somebody last looked at one.
-    pub(super) read_at: Option<DateTime<Utc>>,
+/// What the mailbox has to say to the story: of the failure that was last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Mail {
+    /// There is none about it yet.
+    #[default]
+    None,
+    /// There is one.
+    Sent,
+    /// Somebody has looked at one.
+    Read,
 }
 
 /// A step of the story.
@@ -62,12 +66,12 @@ impl Link {
 }
 
 impl Bar {
-    pub(super) fn new(connectors: &[Milestones], mails: Mails, control: &str) -> Self {
+    pub(super) fn new(connectors: &[Milestones], mail: Mail, control: &str) -> Self {
         let mut steps = vec![
             connect(connectors),
             rotate(connectors),
             broken(connectors, control),
-            read(connectors, mails),
+            read(connectors, mail),
             reconnect(connectors),
         ];
         let needs_a_person = connectors.iter().any(|one| one.health == Health::AuthFailed);
@@ -87,7 +91,8 @@ impl Bar {
             || "That was the story. Break it again as you like.".to_owned(),
             |now| format!("Step {} of {}: {}", now + 1, steps.len(), steps[now].title),
         );
-        Self { control: control.to_owned(), steps, stand }
+        let mail_comes = mail == Mail::None && last_broken(connectors).is_some_and(|broken| !works_again(broken));
+        Self { control: control.to_owned(), steps, stand, mail_comes }
     }
 }
 
@@ -154,16 +159,16 @@ fn broken(connectors: &[Milestones], control: &str) -> Step {
     step(title, false, words, sandbox(&target.account))
 }
 
-fn read(connectors: &[Milestones], mails: Mails) -> Step {
+fn read(connectors: &[Milestones], mail: Mail) -> Step {
     let title = "Read the mail";
     let mailbox = Some(Link::new("Open the mailbox", "/demo/mailbox"));
     let Some(broken) = last_broken(connectors) else {
         return step(title, false, "Its agents stop, and the admins are told by mail.", None);
     };
-    if works_again(broken) || mails.read_at >= broken.failed_at {
+    if works_again(broken) || mail == Mail::Read {
         return step(title, true, "It says what happened, what has stopped, and has one button.", mailbox);
     }
-    let words = if mails.sent_at >= broken.failed_at {
+    let words = if mail == Mail::Sent {
         format!("Everybody who can mend {} has one: what happened, what has stopped, and one button.", broken.name)
     } else {
         "A mail is on its way to everybody who can mend it; it waits a few seconds for company.".to_owned()
@@ -190,7 +195,7 @@ fn reconnect(connectors: &[Milestones]) -> Step {
 }
 
 /// The one that needed a person last.
-fn last_broken(connectors: &[Milestones]) -> Option<&Milestones> {
+pub(super) fn last_broken(connectors: &[Milestones]) -> Option<&Milestones> {
     connectors.iter().filter(|one| one.failed_at.is_some()).max_by_key(|one| one.failed_at)
 }
 
@@ -219,8 +224,8 @@ mod tests {
         }
     }
 
-    fn states(connectors: &[Milestones], mails: Mails) -> String {
-        let bar = Bar::new(connectors, mails, "http://127.0.0.1:9/control");
+    fn states(connectors: &[Milestones], mail: Mail) -> String {
+        let bar = Bar::new(connectors, mail, "http://127.0.0.1:9/control");
         let letter = |step: &Step| match step.state {
             State::Done => 'd',
             State::Now => 'N',
@@ -235,11 +240,7 @@ mod tests {
         let acme = |health, failed| connector("acme", health, [Some(1), Some(30), failed]);
         let globex = |health, rotated, failed| connector("globex", health, [Some(40), rotated, failed]);
         let healed = connector("acme", Connected, [Some(90), Some(30), Some(80)]);
-        let mails = |sent: Option<i64>, read: Option<i64>| Mails {
-            sent_at: sent.map(|at| DateTime::from_timestamp(at, 0).unwrap()),
-            read_at: read.map(|at| DateTime::from_timestamp(at, 0).unwrap()),
-        };
-        let none = Mails::default();
+        let none = Mail::None;
         let table = [
             ("nothing has happened", vec![acme(Connected, None)], none, "N----"),
             (
@@ -251,31 +252,16 @@ mod tests {
             ("connected", vec![acme(Connected, None), globex(Connected, None, None)], none, "dN---"),
             ("rotated", vec![acme(Connected, None), globex(Connected, Some(70), None)], none, "ddN--"),
             ("broken", vec![acme(AuthFailed, Some(80)), globex(Connected, Some(70), None)], none, "dddN-"),
-            (
-                "told",
-                vec![acme(AuthFailed, Some(80)), globex(Connected, Some(70), None)],
-                mails(Some(83), Some(20)),
-                "dddN-",
-            ),
-            (
-                "read",
-                vec![acme(AuthFailed, Some(80)), globex(Connected, Some(70), None)],
-                mails(Some(83), Some(85)),
-                "ddddN",
-            ),
+            ("told", vec![acme(AuthFailed, Some(80)), globex(Connected, Some(70), None)], Mail::Sent, "dddN-"),
+            ("read", vec![acme(AuthFailed, Some(80)), globex(Connected, Some(70), None)], Mail::Read, "ddddN"),
             ("mended", vec![healed.clone(), globex(Connected, Some(70), None)], none, "ddddd"),
-            (
-                "broken again",
-                vec![healed.clone(), globex(AuthFailed, Some(70), Some(99))],
-                mails(Some(83), Some(85)),
-                "dddN-",
-            ),
+            ("broken again", vec![healed.clone(), globex(AuthFailed, Some(70), Some(99))], none, "dddN-"),
             ("broken before anything else", vec![acme(AuthFailed, Some(5))], none, "--dN-"),
             ("mended before anything else", vec![healed], none, "N-ddd"),
             ("everything was deleted", vec![], none, "N----"),
         ];
-        for (what, connectors, mails, expected) in table {
-            assert_eq!(states(&connectors, mails), expected, "{what}");
+        for (what, connectors, mail, expected) in table {
+            assert_eq!(states(&connectors, mail), expected, "{what}");
         }
     }
 
@@ -283,7 +269,7 @@ mod tests {
     fn the_bar_is_shown_and_escapes_names() {
         let mut acme = connector("acme", Health::AuthFailed, [Some(1), None, Some(2)]);
         acme.name = "<b>Acme</b>".to_owned();
-        let bar = Bar::new(&[acme], Mails::default(), "http://127.0.0.1:9/control");
+        let bar = Bar::new(&[acme], Mail::None, "http://127.0.0.1:9/control");
 
         let views = crate::ui::view::Views::load().unwrap();
         let html = views.render("partials/demo.html", &serde_json::json!({ "frame": { "demo": bar } })).unwrap();
@@ -296,7 +282,7 @@ mod tests {
     #[test]
     fn each_step_leads_to_where_it_is_taken() {
         let acme = connector("acme", Health::Connected, [Some(1), None, None]);
-        let bar = Bar::new(&[acme], Mails::default(), "http://127.0.0.1:9/control");
+        let bar = Bar::new(&[acme], Mail::None, "http://127.0.0.1:9/control");
 
         let hrefs: Vec<_> = bar.steps.iter().map(|step| step.link.as_ref().map(|link| link.href.as_str())).collect();
         let expected = [

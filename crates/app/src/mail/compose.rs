@@ -16,7 +16,7 @@ use super::{
     },
     text::line,
 };
-use crate::{app::App, oauth_apps::in_days, words};
+use crate::{app::App, called, oauth_apps::in_days, ui::moment::span, words};
 
 /// Of a name or an account.
 const NAME: usize = 80;
@@ -380,10 +380,9 @@ fn provider_name(app: &App, id: &str) -> String {
     line(app.provider_name(id), NAME)
 }
 
-/// What people call it, or else its account.
+/// What it is called, on one line.
 fn connector_name(app: &App, view: &ConnectorView) -> String {
-    let name = line(&view.snapshot.name, NAME);
-    if name.is_empty() { account_name(app, view) } else { name }
+    line(&called::connector(app, &view.snapshot), NAME)
 }
 
 /// The account's address, and what the provider calls it.
@@ -430,13 +429,8 @@ pub(crate) fn day(at: DateTime<Utc>) -> String {
 
 /// How long, in its largest unit.
 fn lasted(time: TimeDelta) -> String {
-    for (unit, secs) in [("day", 86_400), ("hour", 3600), ("minute", 60)] {
-        let count = time.num_seconds() / secs;
-        if count > 0 {
-            return counted(count.unsigned_abs(), unit);
-        }
-    }
-    "less than a minute".to_owned()
+    let minutes = Some(time).filter(|time| *time >= TimeDelta::minutes(1));
+    minutes.and_then(span).unwrap_or_else(|| "less than a minute".to_owned())
 }
 
 #[cfg(test)]

@@ -2,7 +2,10 @@
 
 use async_trait::async_trait;
 
-use super::Outgoing;
+use super::{Outgoing, text::line};
+
+/// Of a server's own words.
+const WORDS: usize = 300;
 
 /// Takes messages.
 #[async_trait]
@@ -42,6 +45,18 @@ pub enum FailureKind {
 
 impl Failure {
     pub(super) fn new(kind: FailureKind, words: impl Into<String>) -> Self {
-        Self { kind, words: words.into() }
+        Self { kind, words: line(&words.into(), WORDS) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Failure, FailureKind};
+
+    #[test]
+    fn a_servers_words_are_one_plain_line() {
+        let failure = Failure::new(FailureKind::Refused, "550 \u{1B}[31mno\r\nsuch\u{202E} user\u{7}");
+
+        assert_eq!(failure.words, "550 [31mno such user");
     }
 }

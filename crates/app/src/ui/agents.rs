@@ -27,7 +27,10 @@ use super::{
     routes::{Needs, Routes},
     trouble::Trouble,
 };
-use crate::{app::App, tools};
+use crate::{app::App, mail::text::line, tools};
+
+/// Of what a run came to, in a list; the run's page has all of it.
+const LONGEST_DETAIL: usize = 300;
 
 /// All pages of agents. Everybody looks, members run, admins make and change.
 pub(super) fn routes() -> Routes {
@@ -101,7 +104,7 @@ impl RunLine {
             calls: run.calls,
             writes: run.writes,
             failures: run.failures,
-            detail: run.detail.clone(),
+            detail: run.detail.as_deref().map(|detail| line(detail, LONGEST_DETAIL)),
         }
     }
 }

@@ -1,4 +1,9 @@
 //! The headers that every answer carries, unless it says otherwise itself.
+//!
+//! No answer is compressed. Nearly every page holds a secret (the form token, a key that is shown once, a link) beside what
+//! others can choose (a search, a name, a provider's words), and the length of such a page, compressed, gives the secret
+//! away bit by bit to whoever can watch the line (BREACH). Pages are kept small instead; what holds no secret is
+//! asked for once and then kept by browsers.
 
 use std::sync::Arc;
 

@@ -65,21 +65,6 @@ impl Mark {
     }
 }
 
-/// An account as people know it; empty while nobody has named it.
-fn account_shown(app: &App, provider: &str, account: &str) -> String {
-    let known = app.providers().find(provider).and_then(|adapter| adapter.account(account).ok());
-    known.map_or_else(|| account.to_owned(), |account| account.display)
-}
-
-/// What a connector is called on pages: never empty.
-fn called(app: &App, provider: &str, account: &str, name: &str) -> String {
-    if !name.is_empty() {
-        return name.to_owned();
-    }
-    let account = account_shown(app, provider, account);
-    if account.is_empty() { format!("{}, not named yet", app.provider_name(provider)) } else { account }
-}
-
 /// What the button that starts a consent says.
 fn connect_word(health: Health) -> &'static str {
     match health {

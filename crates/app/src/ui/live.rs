@@ -251,7 +251,7 @@ struct Asked {
 }
 
 /// Where a page follows what happens, to one connector or to all that the org has. `since`: before it was read.
-pub(super) fn address(connector: Option<&ConnectorId>, since: DateTime<Utc>) -> String {
+pub(crate) fn address(connector: Option<&ConnectorId>, since: DateTime<Utc>) -> String {
     let since = since.timestamp_micros();
     match connector {
         Some(connector) => format!("/events?connector={connector}&since={since}"),

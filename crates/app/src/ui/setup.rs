@@ -159,8 +159,11 @@ fn done() -> Trouble {
 fn complaints(form: &SetUp) -> Problems {
     let unless = |good: bool, text: &str| if good { String::new() } else { text.to_owned() };
     Problems {
-        org: unless(care::is_name(form.org.trim()), "The organisation's name has 1 to 100 characters."),
-        name: unless(care::is_name(form.name.trim()), "Your name has 1 to 100 characters; mails greet you by it."),
+        org: unless(care::is_name(form.org.trim()), &format!("The organisation's name {}.", care::NAME_RULE)),
+        name: unless(
+            care::is_name(form.name.trim()),
+            &format!("Your name {}; mails greet you by it.", care::NAME_RULE),
+        ),
         email: unless(
             mailbox::is_address(form.email.trim()),
             "This is not an e-mail address, such as ada@example.com.",

@@ -5,7 +5,7 @@ use std::{net::SocketAddr, sync::Arc};
 use axum::{
     Extension,
     extract::{ConnectInfo, Query, State},
-    http::{HeaderMap, StatusCode, header},
+    http::{HeaderMap, HeaderValue, StatusCode, header},
     response::{IntoResponse, Redirect, Response},
 };
 use axum_extra::extract::cookie::CookieJar;
@@ -59,6 +59,8 @@ struct SignInPage<'a> {
     next: &'a str,
     problem: Option<String>,
     demo: Option<&'a Welcome>,
+    /// Nobody can sign in yet.
+    unset: bool,
 }
 
 #[derive(Deserialize)]
@@ -77,15 +79,15 @@ async fn show(
     person: Option<Person>,
     visitor: Visitor,
     Query(asked): Query<Asked>,
-) -> Response {
+) -> Result<Response, Trouble> {
     let next = local(&asked.next);
     if person.is_some() {
-        return Redirect::to(next).into_response();
+        return Ok(Redirect::to(next).into_response());
     }
     let demo = demo::welcome(&app, &visitor.jar).await;
-    let page = SignInPage { email: "", next, problem: None, demo: demo.as_ref() };
+    let page = SignInPage { email: "", next, problem: None, demo: demo.as_ref(), unset: !app.store.has_users().await? };
     let view = View::plain(&visitor.csrf, "pages/sign_in.html", "Sign in", &page);
-    (visitor.jar.clone(), view.show(&app)).into_response()
+    Ok((visitor.jar.clone(), view.show(&app)).into_response())
 }
 
 /// POST /sign-in
@@ -99,14 +101,16 @@ async fn sign_in(
     let next = local(&form.next);
     let demo = demo::welcome(&app, &visitor.jar).await;
     let refuse = |status, problem: String| {
-        let page = SignInPage { email: &form.email, next, problem: Some(problem), demo: demo.as_ref() };
+        let page = SignInPage { email: &form.email, next, problem: Some(problem), demo: demo.as_ref(), unset: false };
         let view = View::plain(&visitor.csrf, "pages/sign_in.html", "Sign in", &page);
         (visitor.jar.clone(), view.status(status).show(&app)).into_response()
     };
     let host = Subject::host(peer.map(|Extension(ConnectInfo(peer))| peer));
     let subjects: Vec<_> = std::iter::once(Subject::address(&form.email)).chain(host).collect();
     if let Err(wait) = throttle::attempt(&app, &subjects).await? {
-        return Ok(refuse(StatusCode::TOO_MANY_REQUESTS, too_many(wait)));
+        let after = u64::try_from(wait.num_milliseconds()).unwrap_or_default().div_ceil(1000);
+        let page = refuse(StatusCode::TOO_MANY_REQUESTS, too_many(wait));
+        return Ok(([(header::RETRY_AFTER, HeaderValue::from(after))], page).into_response());
     }
     let proven = proven(&app, &form.email, &form.password).await?;
     let Some((user, also)) = proven.split_first() else {

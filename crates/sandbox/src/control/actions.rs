@@ -82,7 +82,7 @@ pub(super) const ACTIONS: &[Action] = &[
         name: "calm",
         label: "Back to normal",
         then: "Ends slowness, outage and what was to be lost. It gives no access back: that takes Reconnect in Holdfast.",
-        done: "All is well here again.",
+        done: "It answers as usual again.",
         harms: false,
     },
 ];

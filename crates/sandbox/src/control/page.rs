@@ -100,7 +100,8 @@ fn section(desk: &Desk, now_ms: i64) -> String {
         )
     };
     let recent = tickets::recent(&desk.name, &data, now_ms);
-    let counters = numbers(tokens.live_grants(), &desk.counts.read());
+    let live = tokens.live_grants();
+    let counters = numbers(live, &desk.counts.read());
     drop((tokens, data));
     let name = escape(&desk.name);
     format!(
@@ -116,7 +117,7 @@ fn section(desk: &Desk, now_ms: i64) -> String {
 <details><summary>In numbers</summary><dl>{counters}</dl></details>
 </section>"#,
         title = escape(&desk.title()),
-        mood = mood(&locked(&desk.faults), now_ms),
+        mood = mood(&locked(&desk.faults), live > 0, now_ms),
         acts = each(ACTIONS, |action| act(&name, action)),
     )
 }
@@ -168,7 +169,8 @@ fn numbers(grants: usize, counters: &Counters) -> String {
     each(all, |(label, number)| format!("<div><dt>{label}</dt><dd>{number}</dd></div>"))
 }
 
-fn mood(faults: &Faults, now_ms: i64) -> String {
+/// How it stands: what is to go wrong, or whether anybody may come in at all.
+fn mood(faults: &Faults, has_access: bool, now_ms: i64) -> String {
     let mut words: Vec<String> = Vec::new();
     if faults.lose_next_answer > 0 {
         words.push(format!("will lose {} token answers", faults.lose_next_answer));
@@ -191,8 +193,10 @@ fn mood(faults: &Faults, now_ms: i64) -> String {
             words.push(format!("{what} answers {}", canned.status));
         }
     }
-    if words.is_empty() {
+    if words.is_empty() && has_access {
         r#"<span class="badge good">All is well</span>"#.to_owned()
+    } else if words.is_empty() {
+        r#"<span class="badge warn">Nobody has access</span>"#.to_owned()
     } else {
         format!(r#"<span class="badge bad">Trouble: {}</span>"#, escape(&words.join(", ")))
     }

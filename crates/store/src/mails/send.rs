@@ -255,9 +255,28 @@ impl Store {
             (!open).then(|| micros(at)),
         ];
         let changed = sql::run(self.db(), "settle a mail", sql, values).await?;
+        if changed > 0 && !matches!(stage, MailStage::Sent | MailStage::Queued) {
+            self.close_window_of_nobody(mail, at).await?;
+        }
         let connectors: Vec<&str> = mail.items.iter().map(|item| item.connector.as_str()).collect();
         self.mails_changed(&connectors).await;
         Ok(if changed > 0 { Changed::Yes } else { Changed::No })
+    }
+
+    /// More is kept for a digest only once somebody was told: where all messages that were made together came to nothing,
+    /// their window ends, and where the rest of them is put off, it ends with the next try.
+    async fn close_window_of_nobody(&self, mail: &ClaimedMail, at: DateTime<Utc>) -> Result<(), StoreError> {
+        let (Some(org), Some(notice)) = (&mail.org, mail.kind.notice()) else { return Ok(()) };
+        let together = "FROM mails m WHERE m.org_id = $1 AND m.kind = $2 AND m.created_at";
+        let sql = format!(
+            "UPDATE mail_windows SET until_at = COALESCE((SELECT MIN(m.next_at) {together} = $3 AND m.state = 'waiting'), $4) \
+             WHERE org_id = $1 AND kind = $5 \
+             AND until_at > COALESCE((SELECT MIN(m.next_at) {together} = $3 AND m.state = 'waiting'), $4) \
+             AND NOT EXISTS (SELECT 1 {together} = $3 AND (m.state IN ('queued', 'sending', 'sent') OR m.unsure)) \
+             AND NOT EXISTS (SELECT 1 {together} > $3)"
+        );
+        let values = values![org.as_str(), mail.kind.as_str(), micros(mail.created_at), micros(at), notice];
+        sql::run(self.db(), "end a window in which nobody was told", sql, values).await.map(|_| ())
     }
 
     /// On SQLite, messages that the process before left on their way: their claims end now. Part of

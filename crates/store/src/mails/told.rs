@@ -17,6 +17,8 @@ pub struct MailState {
     pub epoch: i64,
     /// It has not been turned into mails yet, since then: it waits for company, or for the mail server.
     pub gathering_since: Option<DateTime<Utc>>,
+    /// Until then the org's failures are kept for a digest.
+    pub kept_until: Option<DateTime<Utc>>,
     /// One line per recipient and kind, the first one told first.
     pub told: Vec<Told>,
 }
@@ -62,6 +64,7 @@ struct Notice {
     epoch: i64,
     created_at: DateTime<Utc>,
     done_at: Option<DateTime<Utc>>,
+    kept_until: Option<DateTime<Utc>>,
 }
 
 #[derive(FromQueryResult)]
@@ -116,8 +119,10 @@ impl Store {
     /// Who was told of the connector's last failure, and of its end. `None`: it has never failed.
     pub async fn mail_state(&self, org: &OrgId, connector: &ConnectorId) -> Result<Option<MailState>, StoreError> {
         let doing = "look who was told";
-        let last = "SELECT epoch, created_at, done_at FROM outbox \
-                    WHERE connector_id = $1 AND org_id = $2 AND effect = 'mail_admins' ORDER BY epoch DESC LIMIT 1";
+        let last = "SELECT o.epoch, o.created_at, o.done_at, w.until_at AS kept_until FROM outbox o \
+                    LEFT JOIN mail_windows w ON w.org_id = o.org_id AND w.kind = o.effect \
+                    WHERE o.connector_id = $1 AND o.org_id = $2 AND o.effect = 'mail_admins' \
+                    ORDER BY o.epoch DESC LIMIT 1";
         let key = values![connector.as_str(), org.as_str()];
         let Some(notice) = sql::one::<Notice>(self.db(), doing, last, key).await? else { return Ok(None) };
         let sql = format!(
@@ -130,6 +135,7 @@ impl Store {
         let rows: Vec<Row> = sql::all(self.db(), doing, sql, values).await?;
         Ok(Some(MailState {
             epoch: notice.epoch,
+            kept_until: notice.kept_until,
             gathering_since: notice.done_at.is_none().then_some(notice.created_at),
             told: rows.into_iter().map(Told::try_from).collect::<Result<_, _>>()?,
         }))

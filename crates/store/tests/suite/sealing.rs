@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use holdfast_core::{Secret, ports::CredentialStore as _};
-use holdfast_store::{Filter, NewSession, Purpose, StartSession, Store};
+use holdfast_store::{Filter, NewSession, Purpose, StartSession, Store, Way};
 use secrecy::SecretString;
 
 use crate::harness::{TestDatabase, connect, load, master_key, moment, on_both};
@@ -79,6 +79,7 @@ async fn no_secret_stands_in_the_database_file() {
         link_hash: [1; 32],
         purpose: Purpose::Connect,
         return_url: None,
+        way: Way::Link,
         user: None,
         at: moment(0),
         expires_at: moment(600),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use holdfast_core::{ConnectorId, OrgId};
-use holdfast_store::{NewSession, Purpose, StartSession, Store, Taken};
+use holdfast_store::{NewSession, Purpose, StartSession, Store, Taken, Way};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::json;
 
@@ -21,6 +21,7 @@ async fn session(store: &Store, org: &OrgId, connector: &ConnectorId, link: u8) 
         link_hash: [link; 32],
         purpose: Purpose::Reconnect,
         return_url: Some("https://app.example/done".to_owned()),
+        way: Way::SignedIn,
         user: Some("user_1".to_owned()),
         at: moment(0),
         expires_at: moment(3600),

@@ -9,8 +9,6 @@ use anyhow::Context;
 use holdfast_sandbox::{Builder, Sandbox};
 use tokio::net::TcpListener;
 
-use crate::serve;
-
 const USUAL: u16 = 8080;
 
 /// Listens for the service, and says so where the port is another one than expected.
@@ -20,8 +18,10 @@ pub(super) async fn service(asked: Option<u16>, before: Option<u16>) -> anyhow::
         (Some(0) | None, Some(before)) => before,
         (None, None) => USUAL,
         (Some(asked), _) => {
-            let listener = serve::listen((Ipv4Addr::LOCALHOST, asked).into()).await;
-            return Ok((listener.context("try `holdfast demo --port 0`")?, String::new()));
+            let listener = bind(asked).await.with_context(|| {
+                format!("cannot listen on 127.0.0.1:{asked}; choose another port, or a free one with `holdfast demo --port 0`")
+            });
+            return Ok((listener?, String::new()));
         }
     };
     match bind(wanted).await {

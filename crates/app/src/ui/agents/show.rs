@@ -30,6 +30,8 @@ use crate::{
 
 /// Runs on a page.
 const RUNS: u64 = 15;
+/// A playbook that is longer is left to the page where it is changed, and to the API: a page stays below 60 kB.
+const LONGEST_SPEC_BYTES: usize = 12_000;
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
@@ -54,7 +56,8 @@ struct AgentPage {
     trigger: String,
     next: Option<Moment>,
     steps: Vec<Step>,
-    spec: String,
+    /// The playbook; `None`: it is too long for a page.
+    spec: Option<String>,
     /// What is wrong with the playbook as it is stored.
     broken: Option<String>,
     runs: Vec<RunLine>,
@@ -146,7 +149,7 @@ pub(super) async fn show(
         trigger: trigger_words(agent.trigger),
         next: Moment::maybe(agent.due_at, now),
         steps,
-        spec: pretty(&agent.runner),
+        spec: Some(pretty(&agent.runner)).filter(|spec| spec.len() <= LONGEST_SPEC_BYTES),
         broken,
         runs: runs.data.iter().map(|run| RunLine::new(run, now)).collect(),
         older: runs.next_cursor.map(|cursor| format!("{address}?before={cursor}#runs")),

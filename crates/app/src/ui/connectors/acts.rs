@@ -7,9 +7,13 @@ use axum::{
     http::{StatusCode, header},
     response::{IntoResponse, Redirect, Response},
 };
+use holdfast_store::Way;
 use serde::Deserialize;
 
-use super::find;
+use super::{
+    find,
+    show::{self, Asked, Rename},
+};
 use crate::{
     app::App,
     care, connect as consent,
@@ -60,7 +64,7 @@ pub(super) async fn reconnect(
             Some(account.id)
         }
     };
-    let target = consent::begin(&app, &snapshot, account, Some(&person.user.id), &visitor.browser).await;
+    let target = consent::begin(&app, &snapshot, account, Way::SignedIn, &person.user.id, &visitor.browser).await;
     let target = target.map_err(|trouble| trouble.seen_by(&person))?;
     Ok((StatusCode::SEE_OTHER, visitor.jar, [(header::LOCATION, target)]).into_response())
 }
@@ -78,14 +82,13 @@ pub(super) async fn rename(
     person: Person,
     Path(id): Path<String>,
     Posted(form): Posted<Renamed>,
-) -> Result<Redirect, Trouble> {
+) -> Result<Response, Trouble> {
     let snapshot = find(&app, &person, &id).await?;
     let name = form.name.trim();
     if !care::is_name(name) {
-        let (title, way_on) =
-            ("That is no name", "A name has 1 to 100 characters, on one line. Go back and try another.");
-        return Err(Trouble::told(&person, StatusCode::UNPROCESSABLE_ENTITY, title, way_on));
+        let refused = Rename { typed: form.name.clone(), problem: format!("A name {}.", care::NAME_RULE) };
+        return show::shown(&app, &person, &id, &Asked::default(), Some(refused)).await;
     }
     care::rename(&app, &snapshot, name, &person.actor()).await?;
-    Ok(Redirect::to(&format!("/connectors/{id}?did=renamed")))
+    Ok(Redirect::to(&format!("/connectors/{id}?did=renamed")).into_response())
 }

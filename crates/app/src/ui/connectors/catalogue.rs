@@ -12,7 +12,7 @@ use holdfast_core::{
     ConnectorId, Health, Provider, Secret,
     provider::{About, Account, AuthKind},
 };
-use holdfast_store::{Created, NewConnector};
+use holdfast_store::{Created, NewConnector, Way};
 use serde::{Deserialize, Serialize};
 
 use super::{Mark, find};
@@ -25,6 +25,7 @@ use crate::{
         trouble::Trouble,
         view::{Here, View},
     },
+    words,
 };
 
 /// A provider in the catalogue.
@@ -138,7 +139,7 @@ async fn page(
         mark: Mark::of(app, about.id),
         label: about.account_label,
         example: about.account_example,
-        rule: consent::capitalised(about.account_rule),
+        rule: words::sentence(about.account_rule),
         account: &typed.account,
         name: &typed.name,
         problems,
@@ -177,7 +178,7 @@ pub(super) async fn connect(
         account => {
             let problems = Problems {
                 account: account.err().map(|invalid| invalid.message).unwrap_or_default(),
-                name: if name_fits { String::new() } else { "A name has 1 to 100 characters, on one line.".to_owned() },
+                name: if name_fits { String::new() } else { format!("A name {}.", care::NAME_RULE) },
             };
             let status = StatusCode::UNPROCESSABLE_ENTITY;
             return page(&app, &person, provider.as_ref(), &typed, problems, status).await;
@@ -191,7 +192,7 @@ pub(super) async fn connect(
     if !name.is_empty() {
         care::rename(&app, &snapshot, name, &person.actor()).await?;
     }
-    let target = consent::begin(&app, &snapshot, None, Some(&person.user.id), &visitor.browser).await;
+    let target = consent::begin(&app, &snapshot, None, Way::SignedIn, &person.user.id, &visitor.browser).await;
     let target = target.map_err(|trouble| trouble.seen_by(&person))?;
     Ok((StatusCode::SEE_OTHER, visitor.jar, [(header::LOCATION, target)]).into_response())
 }

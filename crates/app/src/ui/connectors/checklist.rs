@@ -5,9 +5,10 @@ use holdfast_core::Health;
 use holdfast_store::Session;
 use serde::Serialize;
 
-use super::{Mark, account_shown};
+use super::Mark;
 use crate::{
     app::App,
+    called,
     connect::{self, Ending, Progress, Stand, Told},
     words::{self, Tone},
 };
@@ -61,7 +62,7 @@ impl Checklist {
     /// Of this consent.
     pub(super) fn new(app: &App, session: &Session, provider: &str, account: &str, now: DateTime<Utc>) -> Self {
         let name = app.provider_name(provider);
-        let shown = account_shown(app, provider, session.account.as_deref().unwrap_or(account));
+        let shown = called::account(app, provider, session.account.as_deref().unwrap_or(account));
         let stand = connect::stand(session, now);
         let plain = |tone, title: String, text: &str| Self {
             title,
@@ -86,7 +87,7 @@ impl Checklist {
                 "A consent has to be given within ten minutes. Try again; nothing was changed.",
             ),
             Stand::CutOff(progress) => Self {
-                steps: steps(name, &progress, None, false),
+                steps: steps(name, &progress, None, false, true),
                 ..plain(
                     words::WARN,
                     "This was cut off".to_owned(),
@@ -96,7 +97,7 @@ impl Checklist {
             Stand::Working(progress) => Self {
                 working: true,
                 again: false,
-                steps: steps(name, &progress, None, true),
+                steps: steps(name, &progress, None, true, false),
                 ..plain(
                     words::IDLE,
                     format!("Connecting {shown}"),
@@ -104,19 +105,24 @@ impl Checklist {
                 )
             },
             Stand::Ended(ended, progress) => {
-                let (title, text) = ended.words(Told::SignedIn);
-                let testing = ended.ok() && progress.test.is_none() && is_recent(session, now);
+                let (title, text) = ended.words(Told::Here);
+                let untested = ended.ok() && progress.test.is_none();
+                let cut = untested && session.worker_alive == Some(false);
+                let testing = untested && !cut && is_recent(session, now);
                 let tone = if ended.ok() { words::GOOD } else { words::BAD };
                 let failed = failed_at(&ended.ending);
                 Self {
                     title: if ended.ok() { format!("{shown} is connected") } else { title },
                     text: match &ended.ending {
-                        Ending::Connected { .. } => "Everything that uses it goes on by itself.".to_owned(),
+                        Ending::Connected { again: true, .. } => {
+                            "Everything that uses it goes on by itself.".to_owned()
+                        }
+                        Ending::Connected { again: false, .. } => "It can be used from now on.".to_owned(),
                         _ => text,
                     },
                     tone,
                     working: testing,
-                    steps: steps(name, &progress, failed, testing),
+                    steps: steps(name, &progress, failed, testing, cut),
                     again: !ended.ok() && !matches!(ended.ending, Ending::Taken { .. } | Ending::Removed),
                     other: match &ended.ending {
                         Ending::OtherAccount { got, got_id, .. } => {
@@ -160,7 +166,8 @@ fn failed_at(ending: &Ending) -> Option<At> {
     }
 }
 
-fn steps(provider: &str, progress: &Progress, failed: Option<At>, working: bool) -> Vec<Step> {
+/// `working`: the first that is not reached is under way. `cut`: it was, when what was at it ended.
+fn steps(provider: &str, progress: &Progress, failed: Option<At>, working: bool, cut: bool) -> Vec<Step> {
     let identity = progress.who.as_ref().map(|who| {
         let role = who.role.as_deref().map(|role| format!(", {role}")).unwrap_or_default();
         let before = who.before.as_deref().map(|before| format!("; before it was {before}")).unwrap_or_default();
@@ -182,16 +189,25 @@ fn steps(provider: &str, progress: &Progress, failed: Option<At>, working: bool)
         (At::Permissions, "Permissions", permissions.is_some(), granted),
         (At::Test, "First test", progress.test.is_some(), test),
     ];
-    let mut busy = working;
+    let mut busy = working || cut;
+    let cut_off =
+        |at| if at == At::Test { "This was cut off. Press Test to see whether it works." } else { "This was cut off." };
     let step = |(at, title, done, more): (At, &'static str, bool, Option<String>)| {
         let bad = failed == Some(at) || at == At::Test && matches!(progress.test, Some(Err(_)));
         let (state, word) = match (bad, done) {
             (true, _) => ("bad", "failed"),
             (false, true) => ("good", "done"),
-            (false, false) if std::mem::take(&mut busy) => ("now", "under way"),
+            (false, false) if std::mem::take(&mut busy) => {
+                if cut {
+                    ("bad", "cut off")
+                } else {
+                    ("now", "under way")
+                }
+            }
             (false, false) => ("idle", "not reached"),
         };
-        Step { state, word, title, more: more.filter(|_| done) }
+        let more = if word == "cut off" { Some(cut_off(at).to_owned()) } else { more.filter(|_| done) };
+        Step { state, word, title, more }
     };
     done.into_iter().map(step).collect()
 }

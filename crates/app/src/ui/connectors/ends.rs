@@ -10,10 +10,10 @@ use axum::{
 use holdfast_core::{Health, Snapshot};
 use serde::{Deserialize, Serialize};
 
-use super::{AgentLine, Mark, account_shown, called, find};
+use super::{AgentLine, Mark, find};
 use crate::{
     app::App,
-    care,
+    called, care,
     ui::{
         form::Posted,
         person::Person,
@@ -86,7 +86,7 @@ async fn page(
     (typed, problem): (&str, &str),
 ) -> Result<Response, Trouble> {
     let agents = app.store.agents_of(std::slice::from_ref(&snapshot.connector)).await?;
-    let name = called(app, &snapshot.provider, &snapshot.account, &snapshot.name);
+    let name = called::connector(app, snapshot);
     let title = match end {
         End::Disconnect => format!("Disconnect {name}"),
         End::Delete => format!("Delete {name}"),
@@ -95,7 +95,7 @@ async fn page(
         id: snapshot.connector.as_str(),
         mark: Mark::of(app, &snapshot.provider),
         name,
-        account: account_shown(app, &snapshot.provider, &snapshot.account),
+        account: called::account(app, &snapshot.provider, &snapshot.account),
         provider: app.provider_name(&snapshot.provider),
         delete: end == End::Delete,
         held: matches!(snapshot.health, Health::Connected | Health::AuthFailed),
@@ -117,7 +117,7 @@ async fn sure(
     end: End,
 ) -> Result<Result<Arc<Snapshot>, Response>, Trouble> {
     let snapshot = find(app, person, id).await?;
-    let name = called(app, &snapshot.provider, &snapshot.account, &snapshot.name);
+    let name = called::connector(app, &snapshot);
     if form.name.trim() == name.trim() {
         return Ok(Ok(snapshot));
     }

@@ -14,10 +14,10 @@ use holdfast_core::{ConnectorId, Health, Role, refresh::timing};
 use holdfast_store::{AgentBrief, ConnectorLine, LineCount, LineFilter, LineState};
 use serde::{Deserialize, Serialize};
 
-use super::{AgentLine, Mark, account_shown, called, catalogue::Tile, connect_word, query};
+use super::{AgentLine, Mark, catalogue::Tile, connect_word, query};
 use crate::{
     app::App,
-    connect,
+    called, connect,
     mail::MailStatus,
     ui::{
         live,
@@ -30,10 +30,10 @@ use crate::{
     words::{self, Said},
 };
 
-/// Rows of a page.
-const PAGE: u64 = 50;
+/// Rows of a page, so that it stays below 60 kB whatever they are called.
+const PAGE: u64 = 25;
 /// So many that need somebody are told one by one.
-const TOLD: u64 = 20;
+const TOLD: u64 = 10;
 /// So many agents are named in a row.
 const NAMED: usize = 2;
 
@@ -53,6 +53,8 @@ struct HomePage {
     /// Where it follows what happens.
     events: String,
     total: u64,
+    /// How many of them the list shows.
+    shown: String,
     /// `12 connectors`.
     total_words: String,
     working: u64,
@@ -171,6 +173,7 @@ pub(super) async fn show(
         needs,
         beside,
         filtered: filter != LineFilter::default(),
+        shown: shown(&filter, page.data.len(), page.next_cursor.is_some() || !asked.cursor.is_empty(), total),
         search: asked.q.trim().to_owned(),
         providers: providers(&app, &counts, &asked.provider),
         states: states(&counts, &asked.health),
@@ -188,6 +191,15 @@ pub(super) async fn show(
         Some(sources) => view.leads_to(sources).show(&app),
         None => view.show(&app),
     })
+}
+
+/// `66`; of a search `3 of 66`, as far as one page can tell.
+fn shown(filter: &LineFilter, rows: usize, more: bool, total: u64) -> String {
+    match (filter == &LineFilter::default(), more) {
+        (true, _) => total.to_string(),
+        (false, false) => format!("{rows} of {total}"),
+        (false, true) => format!("more than {rows} of {total}"),
+    }
 }
 
 async fn no_mail(app: &App, person: &Person, now: DateTime<Utc>) -> Result<Option<NoMail>, Trouble> {
@@ -215,8 +227,8 @@ fn need(app: &App, line: &ConnectorLine, said: Said, badge: Badge, since: Moment
     Need {
         id: line.id.to_string(),
         mark: Mark::of(app, &line.provider),
-        name: called(app, &line.provider, &line.account, &line.name),
-        account: account_shown(app, &line.provider, &line.account),
+        name: called::parts(app, &line.provider, &line.account, &line.name),
+        account: called::account(app, &line.provider, &line.account),
         badge,
         what: said.what,
         todo: said.todo,
@@ -253,8 +265,8 @@ fn row(app: &App, line: &ConnectorLine, agents: &Agents, now: DateTime<Utc>) -> 
     Line {
         id: line.id.to_string(),
         mark: Mark::of(app, &line.provider),
-        name: called(app, &line.provider, &line.account, &line.name),
-        account: account_shown(app, &line.provider, &line.account),
+        name: called::parts(app, &line.provider, &line.account, &line.name),
+        account: called::account(app, &line.provider, &line.account),
         badge: Badge::of_health(line.health, line.degraded.is_some()),
         agents: agents.iter().take(NAMED).map(AgentLine::of).collect(),
         more_agents: agents.len().saturating_sub(NAMED),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::{
     extract::{Path, Query, State},
+    http::StatusCode,
     response::Response,
 };
 use chrono::{DateTime, Utc};
@@ -12,12 +13,10 @@ use holdfast_store::{AgentBrief, ConnectorView, Session};
 use secrecy::ExposeSecret;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    AgentLine, Mark, account_shown, called, chart::Chart, checklist::Checklist, connect_word, timeline::Timeline,
-    told::Told,
-};
+use super::{AgentLine, Mark, chart::Chart, checklist::Checklist, connect_word, timeline::Timeline, told::Told};
 use crate::{
     app::App,
+    called,
     care::LastTest,
     connect,
     ui::{
@@ -68,6 +67,14 @@ struct ConnectorPage {
     chart: Chart,
     can_test: bool,
     did: Option<&'static str>,
+    rename: Rename,
+}
+
+/// The form for another name: what was typed, and what is wrong with it.
+#[derive(Clone, Default, Serialize)]
+pub(super) struct Rename {
+    pub(super) typed: String,
+    pub(super) problem: String,
 }
 
 /// A failed connector: why, since when, what to do.
@@ -155,34 +162,47 @@ pub(super) async fn show(
     Path(id): Path<String>,
     Query(asked): Query<Asked>,
 ) -> Result<Response, Trouble> {
+    shown(&app, &person, &id, &asked, None).await
+}
+
+/// The page; once more, where a new name is none.
+pub(super) async fn shown(
+    app: &App,
+    person: &Person,
+    id: &str,
+    asked: &Asked,
+    refused: Option<Rename>,
+) -> Result<Response, Trouble> {
+    let status = if refused.is_some() { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::OK };
     let (org, now) = (person.org(), app.seams.clock.now());
     // Before the connector: a consent that has ended well by now is one whose grant is seen below.
     let session = match asked.consent.as_str() {
         "" => None,
         id => app.store.find_session_by_id(id).await?,
     };
-    let found = app.store.find_connector(org, &id).await?.filter(|view| view.snapshot.connector.as_str() == id);
-    let view = found.ok_or_else(|| Trouble::not_found(&person))?;
+    let found = app.store.find_connector(org, id).await?.filter(|view| view.snapshot.connector.as_str() == id);
+    let view = found.ok_or_else(|| Trouble::not_found(person))?;
     let snapshot = &view.snapshot;
     let test = app.store.last_test(org, &snapshot.connector).await?;
     let test = test.and_then(|kept| serde_json::from_value::<LastTest>(kept).ok());
-    let checklist = session.and_then(|session| checklist(&app, &view, &session, now));
-    let timeline = Timeline::read(&app, org, snapshot, &asked.kind, &asked.before, now).await?;
-    let chart = Chart::read(&app, org, snapshot, now).await?;
+    let checklist = session.and_then(|session| checklist(app, &view, &session, now));
+    let timeline = Timeline::read(app, org, snapshot, &asked.kind, &asked.before, now).await?;
+    let chart = Chart::read(app, org, snapshot, now).await?;
     let agents = app.store.agents_of(std::slice::from_ref(&snapshot.connector)).await?;
     let agents = agents.get(&snapshot.connector).map(Vec::as_slice).unwrap_or_default();
     let told = match snapshot.health {
-        Health::AuthFailed => Told::read(&app, org, snapshot, now).await?,
+        Health::AuthFailed => Told::read(app, org, snapshot, now).await?,
         _ => None,
     };
-    let page = page(&app, &person, &view, agents, told, checklist, test, timeline, chart, &asked.did, now);
+    let mut page = page(app, person, &view, agents, told, checklist, test, timeline, chart, &asked.did, now);
+    page.rename = refused.unwrap_or_else(|| Rename { typed: page.name.clone(), ..Rename::default() });
     let title = page.name.clone();
-    let view = View::of(&person, Here::Connectors, "pages/connectors/show.html", &title, &page);
+    let view = View::of(person, Here::Connectors, "pages/connectors/show.html", &title, &page).status(status);
     // Only who may reconnect has forms that lead to a provider.
-    let leads_to = person.may(Role::Admin).then(|| connect::leads_to(&app));
+    let leads_to = person.may(Role::Admin).then(|| connect::leads_to(app));
     Ok(match &leads_to {
-        Some(sources) => view.leads_to(sources).show(&app),
-        None => view.show(&app),
+        Some(sources) => view.leads_to(sources).show(app),
+        None => view.show(app),
     })
 }
 
@@ -213,13 +233,13 @@ fn page(
     let snapshot = &view.snapshot;
     let provider = app.provider_name(&snapshot.provider);
     let health = snapshot.health;
-    let name = called(app, &snapshot.provider, &snapshot.account, &snapshot.name);
+    let name = called::connector(app, snapshot);
     let badge = Badge::of_health(health, snapshot.credential.degraded.is_some());
     let about = app.providers().find(&snapshot.provider).map(|adapter| adapter.about());
     let field = about.filter(|_| snapshot.account.is_empty()).map(|about| AccountField {
         label: about.account_label,
         example: about.account_example,
-        rule: connect::capitalised(about.account_rule),
+        rule: words::sentence(about.account_rule),
     });
     let news = match &checklist {
         Some(checklist) => checklist.news().to_owned(),
@@ -229,7 +249,7 @@ fn page(
         id: snapshot.connector.to_string(),
         events: live::address(Some(&snapshot.connector), now),
         mark: Mark::of(app, &snapshot.provider),
-        account: account_shown(app, &snapshot.provider, &snapshot.account),
+        account: called::account(app, &snapshot.provider, &snapshot.account),
         since: Moment::new(snapshot.health_since, now),
         connect: connect_word(health),
         failed: (health == Health::AuthFailed).then(|| {
@@ -251,15 +271,14 @@ fn page(
         field,
         checklist,
         news,
-        // A test that passed before it failed says nothing any more.
-        test: test
-            .filter(|test| health != Health::AuthFailed || test.error.is_some() || test.at > snapshot.health_since)
-            .map(|test| test_view(app, view, test, now)),
+        // What was so before it failed, or was connected again, is not so any more.
+        test: test.filter(|test| test.epoch == snapshot.epoch).map(|test| test_view(app, view, test, now)),
         overview: overview(app, view, now),
         timeline,
         chart,
         can_test: person.may(Role::Member) && matches!(health, Health::Connected | Health::AuthFailed),
         did: said(did, health),
+        rename: Rename::default(),
         name,
         badge,
     }
@@ -325,7 +344,7 @@ fn test_view(app: &App, view: &ConnectorView, found: LastTest, now: DateTime<Utc
         // Whatever the call itself said: the connector has failed, and that is why.
         error: found.error.map(|(kind, message)| match kind.as_str() {
             "auth_failed" if failed => words::failure(view.snapshot.health_reason, provider).what,
-            _ => connect::capitalised(&message),
+            _ => words::sentence(&message),
         }),
     }
 }

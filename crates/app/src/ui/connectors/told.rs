@@ -1,6 +1,6 @@
 //! Who was told of a failure by mail, and who could not be.
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use holdfast_core::{OrgId, Snapshot, ports::StoreError};
 use holdfast_store::{MailKind, MailStage, Told as Mail};
 use serde::Serialize;
@@ -13,12 +13,16 @@ use crate::{
 
 /// So many people are named.
 const NAMED: usize = 8;
+/// What is told within this is told within seconds.
+const SECONDS: TimeDelta = TimeDelta::seconds(15);
 
 /// As the page shows it.
 #[derive(Serialize)]
 pub(super) struct Told {
     /// It waits for company, or for the mail server.
     waits: bool,
+    /// With which digest it is told, where that is more than some seconds away.
+    digest: Option<Moment>,
     /// The mail server does not take mail, since then.
     trouble: Option<Moment>,
     people: Vec<Person>,
@@ -48,9 +52,11 @@ impl Told {
         let Some(state) = state.filter(|state| state.epoch == connector.epoch) else { return Ok(None) };
         let told: Vec<_> = state.told.into_iter().filter(|mail| mail.kind == MailKind::NeedsYou).collect();
         let open = state.gathering_since.is_some() || told.iter().any(|mail| mail.next_at.is_some());
+        let digest = state.gathering_since.and(state.kept_until).filter(|at| *at > now + SECONDS);
         let trouble = if open { app.store.mail_trouble().await? } else { None };
         Ok(Some(Self {
             waits: state.gathering_since.is_some(),
+            digest: Moment::maybe(digest, now),
             trouble: trouble.map(|trouble| Moment::new(trouble.since, now)),
             more: told.len().saturating_sub(NAMED),
             people: told.into_iter().take(NAMED).map(|mail| Person::of(mail, now)).collect(),

@@ -161,10 +161,8 @@ async fn rename(
 ) -> Result<Response, Trouble> {
     let name = form.name.trim();
     if !care::is_name(name) {
-        let problems = Problems {
-            name: "Your name has 1 to 100 characters; mails greet you by it.".to_owned(),
-            ..Problems::default()
-        };
+        let problems =
+            Problems { name: format!("Your name {}; mails greet you by it.", care::NAME_RULE), ..Problems::default() };
         return page(&app, &person, AccountPage { name: &form.name, problems, ..AccountPage::default() }).await;
     }
     app.store.rename_user(&person.user.id, name).await?;

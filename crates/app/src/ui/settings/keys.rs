@@ -157,7 +157,7 @@ async fn make(State(app): State<Arc<App>>, person: Person, Posted(form): Posted<
     let name = form.name.trim();
     let unless = |good: bool, text: &str| if good { String::new() } else { text.to_owned() };
     let problems = Problems {
-        name: unless(care::is_name(name), "A key's name has 1 to 100 characters; it says what the key is for."),
+        name: unless(care::is_name(name), &format!("A key's name {}; it says what the key is for.", care::NAME_RULE)),
         scopes: unless(!form.scope.is_empty(), "Choose what the key may do."),
     };
     if problems != Problems::default() {

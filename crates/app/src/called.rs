@@ -1,0 +1,25 @@
+//! What connectors and their accounts are called, on pages and in mails.
+
+use holdfast_core::Snapshot;
+
+use crate::app::App;
+
+/// An account as people know it; empty while nobody has named it.
+pub(crate) fn account(app: &App, provider: &str, account: &str) -> String {
+    let known = app.providers().find(provider).and_then(|adapter| adapter.account(account).ok());
+    known.map_or_else(|| account.to_owned(), |account| account.display)
+}
+
+/// What people call it, or else its account; never empty.
+pub(crate) fn connector(app: &App, snapshot: &Snapshot) -> String {
+    parts(app, &snapshot.provider, &snapshot.account, &snapshot.name)
+}
+
+/// The same from its parts.
+pub(crate) fn parts(app: &App, provider: &str, account: &str, name: &str) -> String {
+    if !name.is_empty() {
+        return name.to_owned();
+    }
+    let account = self::account(app, provider, account);
+    if account.is_empty() { format!("{}, not named yet", app.provider_name(provider)) } else { account }
+}
