@@ -15,12 +15,12 @@ use crate::{BOUND, presented};
 const SOON: (&str, &str) = ("refresh.loop_interval_secs", "0.2");
 
 /// Connectors on helpdesks of their own, due in a while.
-async fn connectors(cluster: &Cluster, replica: &Replica, count: usize) -> Vec<Helpdesk> {
+async fn connectors(cluster: &Cluster, replica: &Replica, count: i64) -> Vec<Helpdesk> {
     let mut desks = Vec::new();
     for number in 0..count {
         let account = format!("desk{number}");
-        let desk = cluster.sandbox.create_helpdesk(&account).unwrap();
-        let grant = desk.grant(&GrantRequest::default()).unwrap();
+        let desk = cluster.sandbox.create_helpdesk(&account).expect("it is a DNS label");
+        let grant = desk.grant(&GrantRequest::default()).expect("Ada is there");
         let body = json!({
             "provider": "zendesk", "account": account, "credential": {
                 "access_token": grant.access_token, "refresh_token": grant.refresh_token,
@@ -36,40 +36,42 @@ async fn connectors(cluster: &Cluster, replica: &Replica, count: usize) -> Vec<H
 /// All of them are due at once.
 async fn make_due(cluster: &Cluster) {
     let mut session = cluster.database.session().await;
-    sqlx::query("UPDATE credentials SET due_at = clock_timestamp()").execute(&mut session).await.unwrap();
+    let due = "UPDATE credentials SET due_at = clock_timestamp()";
+    sqlx::query(due).execute(&mut session).await.expect("the statement is right");
 }
 
-async fn start(cluster: &Cluster, count: usize, change: impl Fn(Setup<'_>) -> Setup<'_>) -> Vec<Replica> {
-    let names = ["one", "two", "three", "four"];
-    let replicas = join_all(names[..count].iter().map(|name| change(cluster.replica(name)).start())).await;
+async fn start(cluster: &Cluster, names: &[&'static str], change: impl Fn(Setup<'_>) -> Setup<'_>) -> Vec<Replica> {
+    let replicas = join_all(names.iter().map(|name| change(cluster.replica(name)).start())).await;
     // Their places are known once all have given a sign of life, and others have looked again.
     within("all of them live", BOUND, || async {
         let alive = "SELECT COUNT(*) FROM replicas WHERE seen_at_ms - started_at_ms >= 2000";
         let alive = cluster.database.number(alive).await;
-        if alive == i64::try_from(count).unwrap() { Ok(()) } else { Err(alive) }
+        if usize::try_from(alive).is_ok_and(|alive| alive == names.len()) { Ok(()) } else { Err(alive) }
     })
     .await;
     replicas
 }
 
-async fn all_refreshed(cluster: &Cluster, count: usize) {
+async fn all_refreshed(cluster: &Cluster, count: i64) {
     within("all are refreshed", BOUND, || async {
         let left = "SELECT COUNT(*) FROM credentials WHERE version > 1";
         let done = cluster.database.number(left).await;
-        if done == i64::try_from(count).unwrap() { Ok(()) } else { Err(done) }
+        if done == count { Ok(()) } else { Err(done) }
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn replicas_refresh_what_is_due_once_and_keep_the_limit_together() {
-    for count in [2, 4] {
+    for (count, names) in [(2, &["one", "two"][..]), (4, &["one", "two", "three", "four"])] {
         let cluster = Cluster::start().await;
         let replicas =
-            start(&cluster, count, |setup| setup.with_all(&[SOON]).with("providers.zendesk.refresh_at_once", "6"))
+            start(&cluster, names, |setup| setup.with_all(&[SOON]).with("providers.zendesk.refresh_at_once", "6"))
                 .await;
         let desks = connectors(&cluster, &replicas[0], 60).await;
-        desks.iter().for_each(|desk| desk.trouble(|faults| faults.delay_ms = 50));
+        for desk in &desks {
+            desk.trouble(|faults| faults.delay_ms = 50);
+        }
 
         make_due(&cluster).await;
         all_refreshed(&cluster, 60).await;
@@ -78,7 +80,7 @@ async fn replicas_refresh_what_is_due_once_and_keep_the_limit_together() {
         let most = cluster.sandbox.most_exchanges_at_once();
         assert!((2..=6).contains(&most), "{most} at once on {count} replicas");
         let holders = "SELECT COUNT(DISTINCT holder) FROM exchanges";
-        assert_eq!(cluster.database.number(holders).await, i64::try_from(count).unwrap(), "each has done some");
+        assert_eq!(cluster.database.number(holders).await, count, "each has done some");
     }
 }
 
@@ -96,7 +98,9 @@ async fn what_a_killed_replica_has_claimed_is_refreshed_by_another_one() {
     ];
     let one = cluster.replica("one").with_all(&settings).start().await;
     let desks = connectors(&cluster, &one, 8).await;
-    desks.iter().for_each(|desk| desk.trouble(|faults| faults.hold = true));
+    for desk in &desks {
+        desk.trouble(|faults| faults.hold = true);
+    }
     make_due(&cluster).await;
     within("it has claimed more than it may begin", BOUND, || async {
         let claims = cluster.database.number("SELECT COUNT(*) FROM refresh_claims").await;

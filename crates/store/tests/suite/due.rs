@@ -237,6 +237,12 @@ async fn what_only_a_person_can_mend_is_not_met_by_a_look(db: Arc<TestDatabase>)
     let parked = async || db.number("SELECT COUNT(*) FROM credentials WHERE parked").await;
     assert_eq!((parked().await, store.first_due(&["zendesk"], moment(9000)).await.unwrap()), (1, Vec::new()));
 
+    // The verdict is taken back: many were refused at once.
+    let back = store.withdraw("zendesk", moment(0), moment(150), moment(140)).await.unwrap();
+    assert_eq!((back, parked().await), (vec![id.clone()], 0));
+    store.fail(&snapshot.credential.id, &refusal(snapshot.credential.version), None).await.unwrap();
+    assert_eq!(parked().await, 1);
+
     // A test call passed: the provider has taken it back.
     store.heal(&id, snapshot.credential.version, Event::TestPassed, moment(200)).await.unwrap();
     assert_eq!((parked().await, claim(&store, moment(3001), 1).await), (0, vec![id.clone()]));
