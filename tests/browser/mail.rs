@@ -81,7 +81,7 @@ async fn goes_through(visitor: impl FnOnce(&TestApp) -> Visitor, name: &str) {
             // The same mail once more.
             chromium.open(&link).await;
             chromium.heading("Already reconnected").await;
-            chromium.shows("Ada Admin reconnected it on").await;
+            chromium.shows("Ada (at Zendesk as Ada Admin) reconnected it on").await;
             chromium.picture(&format!("{name}-2-again")).await;
         })
         .await;

@@ -426,7 +426,7 @@ async fn a_test_of_before_the_reconnect_is_not_shown(db: Arc<Database>) {
     let ada = app.somebody(Role::Admin).await;
     let (path, test) = (format!("/connectors/{id}"), format!("/connectors/{id}/test"));
     app.acme.revoke(None);
-    ada.submit(&path, &test, &[]).await.expect(303);
+    let _failed = ada.submit(&path, &test, &[]).await.expect(303);
     assert!(part(&ada.open(&path).await, "test-result").text().starts_with("Test failed"));
 
     assert_eq!(app.consent(&app.reconnect_link(&id).await).await.title(), "Connected");

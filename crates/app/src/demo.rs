@@ -9,25 +9,17 @@ mod door;
 mod mails;
 mod story;
 
-use std::{
-    collections::HashSet,
-    path::PathBuf,
-    sync::{Arc, Mutex},
-};
+use std::{collections::HashSet, path::PathBuf, sync::Mutex};
 
 use holdfast_core::{OrgId, ports::StoreError};
-use holdfast_store::Milestones;
+use holdfast_store::{MailKind, MailStage, Milestones};
 use secrecy::SecretString;
 
 pub(crate) use door::{Welcome, address, welcome};
 pub(crate) use story::Bar;
 use story::{Mail, last_broken};
 
-use crate::{
-    app::App,
-    mail::{Mailbox, Outgoing},
-    ui::routes::Routes,
-};
+use crate::{app::App, mail::Mailbox, ui::routes::Routes};
 
 /// The helpdesk that is connected from the start, by its account.
 pub(crate) const FIRST: &str = "acme";
@@ -56,21 +48,25 @@ impl Demo {
     /// The bar for somebody of this org.
     pub(crate) async fn bar(&self, app: &App, org: &OrgId) -> Result<Bar, StoreError> {
         let connectors = app.store.milestones(org).await?;
-        let mail = last_broken(&connectors).map(|broken| self.mail_of(broken)).unwrap_or_default();
+        let mail = match last_broken(&connectors) {
+            Some(broken) => self.mail_of(app, org, broken).await?,
+            None => Mail::None,
+        };
         Ok(Bar::new(&connectors, mail, &self.control))
     }
 
-    /// What has become of the mail about this one's last failure: every mail leads to the pages of what it is about.
-    fn mail_of(&self, broken: &Milestones) -> Mail {
-        let page = format!("connectors/{}", broken.connector);
-        let about = |mail: &Arc<Outgoing>| Some(mail.date) >= broken.failed_at && mail.text.contains(&page);
-        let mails: Vec<_> = self.mailbox.messages().into_iter().filter(about).collect();
+    /// What has become of the mail about this one's last failure.
+    async fn mail_of(&self, app: &App, org: &OrgId, broken: &Milestones) -> Result<Mail, StoreError> {
+        let state = app.store.mail_state(org, &broken.connector).await?;
+        let told = state.into_iter().flat_map(|state| state.told);
+        let sent: Vec<_> =
+            told.filter(|mail| mail.kind == MailKind::NeedsYou && mail.stage == MailStage::Sent).collect();
         let read = self.read.lock().expect("no panic happens while it is held");
-        match mails.as_slice() {
+        Ok(match sent.as_slice() {
             [] => Mail::None,
-            mails if mails.iter().any(|mail| read.contains(&mail.message_id)) => Mail::Read,
+            sent if sent.iter().any(|mail| read.contains(&mail.message_id)) => Mail::Read,
             _ => Mail::Sent,
-        }
+        })
     }
 }
 

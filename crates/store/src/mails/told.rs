@@ -28,6 +28,8 @@ pub struct MailState {
 pub struct Told {
     /// [`MailKind::NeedsYou`] or [`MailKind::BackAgain`].
     pub kind: MailKind,
+    /// Its `Message-ID`.
+    pub message_id: String,
     /// What the person is called, or their address; `None`: there was nobody.
     pub who: Option<String>,
     /// The address that it was sent to, or would be.
@@ -70,6 +72,7 @@ struct Notice {
 #[derive(FromQueryResult)]
 struct Row {
     id: String,
+    message_id: String,
     kind: String,
     state: String,
     org_name: Option<String>,
@@ -102,6 +105,7 @@ impl TryFrom<Row> for Told {
         let who = row.user_name.clone().filter(|name| !name.is_empty()).or_else(|| row.email.clone());
         Ok(Self {
             kind: row.kind()?,
+            message_id: row.message_id,
             who,
             address: row.address.or(row.email),
             stage,
@@ -112,7 +116,7 @@ impl TryFrom<Row> for Told {
     }
 }
 
-const COLUMNS: &str = "m.id, m.kind, m.state, o.name AS org_name, u.name AS user_name, u.email, m.address, m.error, \
+const COLUMNS: &str = "m.id, m.message_id, m.kind, m.state, o.name AS org_name, u.name AS user_name, u.email, m.address, m.error, \
                        m.created_at, m.settled_at, m.next_at";
 
 impl Store {
