@@ -15,6 +15,7 @@ on_both! {
     an_import_that_is_repeated_changes_nothing,
     a_grant_makes_a_pending_connector_work,
     of_two_grants_the_one_whose_consent_started_last_wins,
+    a_grant_whose_commit_was_not_answered_is_found_to_be_stored,
     a_reconnect_keeps_extras_that_it_does_not_carry,
     another_orgs_connector_is_not_there,
     an_address_is_taken_once_in_an_org,
@@ -104,6 +105,18 @@ async fn of_two_grants_the_one_whose_consent_started_last_wins(db: Arc<TestDatab
     assert_eq!(read.credential.secret.bearer().unwrap().expose_secret(), "access-newer");
     assert!(matches!(store.store_grant(&older).await.unwrap(), Granted::Older));
     assert_eq!(load(&store, &id).await.credential.version, read.credential.version);
+}
+
+/// Taken for an older one, it would be revoked.
+async fn a_grant_whose_commit_was_not_answered_is_found_to_be_stored(db: Arc<TestDatabase>) {
+    let store = db.store().await;
+    let (_, id) = connect(&store, "acme").await;
+    let Granted::Yes(first) = store.store_grant(&grant(&id, 1, "granted")).await.unwrap() else { panic!("it is new") };
+
+    let again = store.store_grant(&grant(&id, 1, "granted")).await.unwrap();
+
+    let Granted::Yes(again) = again else { panic!("{again:?}") };
+    assert_eq!(format!("{again:?}"), format!("{first:?}"), "nothing was written twice");
 }
 
 async fn a_reconnect_keeps_extras_that_it_does_not_carry(db: Arc<TestDatabase>) {
