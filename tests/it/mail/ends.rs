@@ -95,7 +95,7 @@ async fn who_reconnects_in_time_hears_no_more_of_it(db: Arc<Database>) {
     assert!(page.text.contains("Works until") && page.text.contains("ends for good"), "{}", page.text);
     let authorize = browser.post(&link).await.location();
     let back = post.app.sandbox.consent(&authorize, "ada").unwrap();
-    assert_eq!(browser.get(&back).await.title(), "Connected");
+    assert_eq!(browser.get(&back).await.title(), "Acme support is reconnected");
 
     assert_eq!(post.app.show(&id).await["credential"]["ends_at"], json!(null), "it is renewed from now on");
     post.app.advance(DAY * 6 + HOUR);
