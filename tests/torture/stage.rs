@@ -252,18 +252,21 @@ impl Stage {
         }
         within("everything has settled", Duration::from_mins(2), async || {
             let database = &self.cluster.database;
-            let open = database.number("SELECT count(*) FROM exchanges WHERE closed_at IS NULL").await;
-            let late = "SELECT count(*) FROM credentials k JOIN connectors c ON c.credential_id = k.id \
+            let open = "SELECT concat_ws(' ', connector_id, holder, version, \"trigger\", started_at) \
+                        FROM exchanges WHERE closed_at IS NULL";
+            let open = database.rows::<(String,)>(open).await;
+            let late = "SELECT concat_ws(' ', c.id, 'due', k.due_at, 'ends', k.expires_at, 'retry', k.retry_at, \
+                        k.degraded_class) FROM credentials k JOIN connectors c ON c.credential_id = k.id \
                         WHERE c.health = 'connected' AND (k.expires_at < now() OR k.degraded_class IS NOT NULL)";
-            let late = database.number(late).await;
+            let late = database.rows::<(String,)>(late).await;
             let told =
                 "SELECT count(*) FROM outbox WHERE done_at IS NULL AND effect IN ('mail_admins', 'mail_recovery')";
             let told = database.number(told).await;
             let aboard: usize = self.slots.iter().map(|slot| aboard(&slot.lifeboat)).sum();
-            if (open, late, told, aboard) == (0, 0, 0, 0) {
+            if open.is_empty() && late.is_empty() && told == 0 && aboard == 0 {
                 Ok(())
             } else {
-                Err(format!("{open} exchanges open, {late} connectors late, {told} untold, {aboard} in lifeboats"))
+                Err(format!("open: {open:?}; late: {late:?}; {told} untold, {aboard} in lifeboats"))
             }
         })
         .await;

@@ -311,11 +311,11 @@ async fn a_personal_link_names_who_came_and_as_whom(db: Arc<Database>) {
     assert_eq!((done.status, done.title()), (200, "Acme support is reconnected"), "{}", done.text);
     assert!(!done.says("first test failed") && done.says("Its agents run: Triage."), "{}", done.text);
     let lines = post.app.timeline(&id).await;
-    let line =
+    let told =
         |kind: &str| lines.iter().find(|line| line["kind"] == kind).unwrap_or_else(|| panic!("{kind}: {lines:?}"));
-    assert_eq!(line("consent")["actor"], "ben@acme.example");
-    assert_eq!(line("reconnected")["actor"], "ben@acme.example (at Zendesk as Gus Agent)");
-    let test = line("test");
+    assert_eq!(told("consent")["actor"], "ben@acme.example");
+    assert_eq!(told("reconnected")["actor"], "ben@acme.example (at Zendesk as Gus Agent)");
+    let test = told("test");
     assert_eq!((&test["outcome"], &test["actor"]), (&json!("passed"), &json!("ben@acme.example")));
     assert_eq!(post.tell().await, sent(2));
     let news = post.smtp.messages().await.pop().unwrap();
