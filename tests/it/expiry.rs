@@ -122,5 +122,6 @@ async fn what_is_refreshed_ahead_never_meets_its_end(db: Arc<Database>) {
     assert_eq!(counters.unauthorized, 0);
     let timeline = app.timeline(&id).await;
     let exchanges: Vec<_> = timeline.iter().filter(|line| line["kind"] == "exchange").collect();
-    assert!(exchanges.len() >= 8 && exchanges.iter().all(|line| line["actor"] == "schedule"), "{exchanges:?}");
+    // The first token lives for half an hour, and each a little less or more than the others, by its credential.
+    assert!(exchanges.len() >= 6 && exchanges.iter().all(|line| line["actor"] == "schedule"), "{exchanges:?}");
 }
