@@ -240,11 +240,14 @@ pub(crate) async fn close_with_marks(
         return Ok(());
     }
     // No such row, so far. The statement that opens it may have been given up and be on its way still: written now, as
-    // closed, it takes that one's place. An open row of a living replica that nobody works on would stay for ever.
+    // closed, it takes that one's place; if it commits in this very moment, it is closed then. An open row of a living
+    // replica that nobody works on would stay for ever.
     let instead = "INSERT INTO exchanges (id, org_id, connector_id, credential_id, version, holder, fencing_token, \
                    lease_expires_at_ms, \"trigger\", started_at, closed_at, outcome, sends, duration_ms) \
                    SELECT $1, c.org_id, c.id, c.credential_id, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13 \
-                   FROM connectors c WHERE c.id = $2 AND c.credential_id = $3 ON CONFLICT DO NOTHING";
+                   FROM connectors c WHERE c.id = $2 AND c.credential_id = $3 \
+                   ON CONFLICT (id) DO UPDATE SET closed_at = excluded.closed_at, outcome = excluded.outcome, \
+                   sends = excluded.sends, duration_ms = excluded.duration_ms WHERE exchanges.closed_at IS NULL";
     let values = values![
         exchange.id.as_str(),
         exchange.connector.as_str(),

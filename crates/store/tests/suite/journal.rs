@@ -25,6 +25,7 @@ on_both! {
     a_lost_owners_row_is_closed_once_and_its_answer_is_marked_lost,
     the_row_of_an_owner_that_is_back_is_not_closed_for_it,
     a_row_that_is_opened_after_its_closing_stays_closed,
+    a_row_that_is_opened_while_it_is_closed_ends_closed,
     a_verdict_that_is_taken_back_leaves_what_it_knew_of_a_lost_answer,
     a_holders_line_and_signs_of_life_are_told_apart,
     the_second_answer_to_a_token_is_kept_beside_the_first_alone,
@@ -155,6 +156,22 @@ async fn a_row_that_is_opened_after_its_closing_stays_closed(db: Arc<TestDatabas
 
     assert_eq!(store.open_exchange_count().await.unwrap(), 0);
     assert_eq!(store.begin(&exchange(&snapshot, &lease, "next")).await.unwrap(), Begun::Yes);
+}
+
+/// Found by torture: the statement that opened the row committed between the two of its closing.
+async fn a_row_that_is_opened_while_it_is_closed_ends_closed(db: Arc<TestDatabase>) {
+    let store = db.store().await;
+    let (_, id) = connect(&store, "acme").await;
+    let snapshot = load(&store, &id).await;
+    let lease = lease(&store, &snapshot, "one").await;
+    for round in 0..200 {
+        let late = exchange(&snapshot, &lease, &format!("late{round}"));
+        let not_sent = close(OutcomeKind::NotSent);
+        let (begun, closed) = tokio::join!(store.begin(&late), store.close(&late, &not_sent));
+        begun.unwrap();
+        closed.unwrap();
+        assert_eq!(store.open_exchange_count().await.unwrap(), 0, "round {round}");
+    }
 }
 
 /// Found by the model: after a replay the verdict alone knew that an answer was lost, and the next one said "revoked".
