@@ -63,7 +63,7 @@ impl Dice {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_credential_is_lost_and_none_is_failed_for_nothing() {
-    let minutes: f64 = setting("HOLDFAST_TORTURE_MINUTES").unwrap_or(5.0);
+    let minutes: f64 = setting("HOLDFAST_TORTURE_MINUTES").unwrap_or(2.0);
     let seed: u64 = setting("HOLDFAST_TORTURE_SEED").unwrap_or(1);
     say(format_args!("seed {seed}, {minutes} minutes"));
     let stage = Stage::set().await;
