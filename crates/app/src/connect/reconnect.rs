@@ -110,7 +110,7 @@ pub(super) async fn show(
     };
     let title = format!("Reconnect {}", page.name);
     let view = View::plain(&visitor.csrf, "pages/connect/reconnect.html", &title, &page);
-    let shown = view.leads_to(&leads_to(&app)).show(&app);
+    let shown = view.leads_to(leads_to(&app).as_str()).show(&app);
     Ok((visitor.jar, shown).into_response())
 }
 

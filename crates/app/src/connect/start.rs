@@ -107,7 +107,7 @@ async fn page(
     let title = format!("{} {}", if again { "Reconnect" } else { "Connect" }, display.unwrap_or(about.name));
     let status = if refused.is_some() { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::OK };
     let view = View::plain(&visitor.csrf, "pages/connect/link.html", &title, &context);
-    Ok(view.status(status).leads_to(&leads_to(app)).show(app))
+    Ok(view.status(status).leads_to(leads_to(app).as_str()).show(app))
 }
 
 /// Where forms that start a consent may lead. Browsers hold every redirect after a form to it, and a provider's sign-in

@@ -102,8 +102,8 @@ impl<'a, C: Serialize> View<'a, C> {
 
     /// Its forms may lead to these sources too, as a content security policy spells them. Browsers hold every redirect
     /// after a form to `form-action`.
-    pub(crate) fn leads_to(mut self, sources: &'a str) -> Self {
-        self.leads_to = Some(sources);
+    pub(crate) fn leads_to(mut self, sources: impl Into<Option<&'a str>>) -> Self {
+        self.leads_to = sources.into();
         self
     }
 

@@ -149,7 +149,7 @@ async fn page(
     };
     let title = format!("Connect {}", about.name);
     let view = View::of(person, Here::Connectors, "pages/connectors/new.html", &title, &page);
-    Ok(view.status(status).leads_to(&consent::leads_to(app)).show(app))
+    Ok(view.status(status).leads_to(consent::leads_to(app).as_str()).show(app))
 }
 
 fn adapter(app: &App, person: &Person, id: &str) -> Result<Arc<dyn Provider>, Trouble> {

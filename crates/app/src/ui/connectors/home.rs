@@ -187,10 +187,7 @@ pub(super) async fn show(
     let view = View::of(&person, Here::Connectors, "pages/connectors/home.html", "Connectors", &home);
     // Only who may reconnect gets a form that leads to a provider, perhaps while the page is open.
     let leads_to = admin.then(|| connect::leads_to(&app));
-    Ok(match &leads_to {
-        Some(sources) => view.leads_to(sources).show(&app),
-        None => view.show(&app),
-    })
+    Ok(view.leads_to(leads_to.as_deref()).show(&app))
 }
 
 /// `66`; of a search `3 of 66`, as far as one page can tell.

@@ -200,10 +200,7 @@ pub(super) async fn shown(
     let view = View::of(person, Here::Connectors, "pages/connectors/show.html", &title, &page).status(status);
     // Only who may reconnect has forms that lead to a provider.
     let leads_to = person.may(Role::Admin).then(|| connect::leads_to(app));
-    Ok(match &leads_to {
-        Some(sources) => view.leads_to(sources).show(app),
-        None => view.show(app),
-    })
+    Ok(view.leads_to(leads_to.as_deref()).show(app))
 }
 
 /// The consent that the address names, if it is one of this connector's.
