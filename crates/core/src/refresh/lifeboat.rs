@@ -18,7 +18,7 @@ use tracing::{error, info, warn};
 
 use super::{
     AuthError, Engine,
-    engine::{chain, ours},
+    engine::{OURS_RETRY, chain, ours},
 };
 use crate::{
     credential::Trouble,
@@ -96,17 +96,16 @@ impl Engine {
         Err(AuthError::Unavailable {
             class: Trouble::Ours,
             detail: "our own storage does not take a token that we hold".to_owned(),
-            retry_after: Duration::from_secs(2),
+            retry_after: OURS_RETRY,
         })
     }
 
     /// Stores a success, whatever it takes: tries for as long as this process lives, and keeps the set in the lifeboat
     /// once an attempt has failed or is not answered soon.
-    pub(super) async fn save(self: &Arc<Self>, castaway: Castaway) -> Stored {
-        let castaway = Arc::new(castaway);
+    pub(super) async fn save(self: &Arc<Self>, castaway: &Arc<Castaway>) -> Stored {
         let failed = Notify::new();
         let attempt = || async {
-            let stored = self.store_once(&castaway).await;
+            let stored = self.store_once(castaway).await;
             match &stored {
                 Ok(_) => self.note_stored(&castaway.provider),
                 Err(error) => {
@@ -127,7 +126,7 @@ impl Engine {
         let done = CancellationToken::new();
         // Beside the flight, and to its end: neither may a slow disk keep callers from a token that is stored, nor may a
         // file be left behind that was still being written when its set was stored.
-        self.tasks.spawn(Arc::clone(self).keep(Arc::clone(&castaway), done.clone()));
+        self.tasks.spawn(Arc::clone(self).keep(Arc::clone(castaway), done.clone()));
         let stored = storing.await;
         done.cancel();
         stored

@@ -307,7 +307,6 @@ impl Flight {
         let ports = &self.engine.ports;
         let now = ports.clock.now();
         let tokens = exchange::merge(&terms.facts, Some(old), answer, now);
-        let (access_token, spare) = (tokens.access_token.clone(), tokens.clone());
         let rotation = Rotation {
             due_at: timing::due_at(&tokens, &self.credential, &self.engine.settings),
             tokens,
@@ -315,14 +314,13 @@ impl Flight {
             duration: self.uptime().saturating_sub(started),
             at: now,
         };
-        let duration = rotation.duration;
-        let castaway = Castaway {
+        let castaway = Arc::new(Castaway {
             provider: terms.provider.about().id.to_owned(),
             account: terms.account.clone(),
             exchange: exchange.clone(),
             rotation,
-        };
-        let stored = self.engine.save(castaway).await;
+        });
+        let stored = self.engine.save(&castaway).await;
         self.settled();
         self.engine.forget(&self.connector);
         match stored {
@@ -331,7 +329,7 @@ impl Flight {
                 info!(
                     credential.version = %snapshot.credential.version,
                     exchange.outcome = "rotated",
-                    duration_ms = ms(duration),
+                    duration_ms = ms(castaway.rotation.duration),
                     "rotated the credential of connector {}",
                     self.connector
                 );
@@ -346,7 +344,7 @@ impl Flight {
             Stored::Superseded => {
                 self.meter(terms, OutcomeKind::Superseded, started);
                 info!(exchange.outcome = "superseded", "a newer set was stored meanwhile; ours is not the one in use");
-                self.engine.keep_spare(exchange, &spare).await;
+                self.engine.keep_spare(exchange, &castaway.rotation.tokens).await;
                 Err(Blocked::Over(self.compare().await.unwrap_or_else(|| Err(moved_on()))))
             }
             Stored::Gone => {
@@ -355,7 +353,7 @@ impl Flight {
                     exchange.outcome = "discarded",
                     "the connector was disconnected meanwhile; revoking the new token"
                 );
-                self.engine.revoke(&terms.facts, &terms.app, &access_token).await;
+                self.engine.revoke(&terms.facts, &terms.app, &castaway.rotation.tokens.access_token).await;
                 Err(over(AuthError::Disconnected))
             }
         }
