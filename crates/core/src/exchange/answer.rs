@@ -260,7 +260,8 @@ pub fn merge(facts: &OAuth2, old: Option<&TokenSet>, answer: &TokenAnswer, recei
     let refresh_token = answer.refresh_token.clone().or_else(|| old?.refresh_token.clone());
     let life = known.or_else(|| refresh_token.as_ref().and_then(|_| assumed()));
     let same = |old: &TokenSet| exposed(old.refresh_token.as_ref()) == exposed(refresh_token.as_ref());
-    let (refresh_expires_at, refresh_end_fixed) = refresh_end(facts, old, answer, old.is_some_and(same), received_at);
+    let (refresh_expires_at, refresh_end_fixed) =
+        refresh_end(facts, old, answer.refresh_expires_in, old.is_some_and(same), received_at);
     TokenSet {
         access_token: answer.access_token.clone(),
         refresh_token,

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use super::TokenAnswer;
 use crate::{
     credential::TokenSet,
     provider::{OAuth2, RefreshLife},
@@ -13,19 +12,20 @@ use crate::{
 /// Told lives are whole seconds, and answers take their time: over less than this nobody can tell whether an end moves.
 const TELLING: TimeDelta = TimeDelta::minutes(2);
 
-/// When the refresh token ends, and whether no refresh moves that; `same_token`: it is the old one, repeated or left out. An end that moves along with the time between two
-/// answers begins anew with each; one that does not is fixed, and stays as it was told first.
+/// When the refresh token ends, and whether no refresh moves that; `told`: the life that the answer says, `same_token`: it
+/// is the old one, repeated or left out. An end that moves along with the time between two answers begins anew with each;
+/// one that does not is fixed, and stays as it was told first.
 pub(super) fn refresh_end(
     facts: &OAuth2,
     old: Option<&TokenSet>,
-    answer: &TokenAnswer,
+    told: Option<Duration>,
     same_token: bool,
     received_at: DateTime<Utc>,
 ) -> (Option<DateTime<Utc>>, bool) {
     let after = |life: Duration| received_at.checked_add_signed(TimeDelta::from_std(life).ok()?);
     let before = old.and_then(|old| old.refresh_expires_at);
     let was_fixed = old.is_some_and(|old| old.refresh_end_fixed);
-    let told = answer.refresh_expires_in.and_then(after);
+    let told = told.and_then(after);
     match (told, facts.refresh_life) {
         (Some(told), life) => {
             let moved = before.map(|before| told - before);
@@ -46,14 +46,9 @@ pub(super) fn refresh_end(
     }
 }
 
-/// The end of a refresh token that came without an answer, as in an import; see [`merge`].
+/// The end of a refresh token that came without an answer, as in an import; see [`super::merge`].
 pub fn first_refresh_end(facts: &OAuth2, received_at: DateTime<Utc>) -> (Option<DateTime<Utc>>, bool) {
-    let after = |life: Duration| received_at.checked_add_signed(TimeDelta::from_std(life).ok()?);
-    match facts.refresh_life {
-        RefreshLife::AsTold => (None, false),
-        RefreshLife::Idle(life) => (after(life), false),
-        RefreshLife::Age(life) => (after(life), true),
-    }
+    refresh_end(facts, None, None, false, received_at)
 }
 
 #[cfg(test)]
@@ -61,7 +56,10 @@ mod tests {
     use secrecy::SecretString;
 
     use super::*;
-    use crate::{exchange::merge, testkit::FakeProvider};
+    use crate::{
+        exchange::{TokenAnswer, merge},
+        testkit::FakeProvider,
+    };
 
     const DAY: u64 = 24 * 3600;
 
