@@ -168,10 +168,7 @@ impl Store {
     /// Ends one session that can act as this person.
     pub async fn end_browser_session(&self, user: &str, id: &str) -> Result<Changed, StoreError> {
         let sql = format!("DELETE FROM browser_sessions WHERE {OF} AND id = $3");
-        Ok(match sql::run(self.db(), "end a session", sql, values![user, within(user), id]).await? {
-            0 => Changed::No,
-            _ => Changed::Yes,
-        })
+        Ok(sql::changed(sql::run(self.db(), "end a session", sql, values![user, within(user), id]).await?))
     }
 
     /// Ends all sessions that can act as this person but this one; answers how many.

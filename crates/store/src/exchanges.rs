@@ -71,17 +71,7 @@ impl Store {
              ON CONFLICT DO NOTHING",
             sql::for_share(self.backend())
         );
-        let values = values![
-            exchange.id.as_str(),
-            exchange.connector.as_str(),
-            exchange.credential.as_str(),
-            exchange.version.0,
-            exchange.lease.holder.as_str(),
-            exchange.lease.fencing_token,
-            exchange.lease.expires_at_ms,
-            exchange.trigger.as_str(),
-            micros(exchange.started_at),
-        ];
+        let values = opening(exchange);
         for _ in 0..BEGIN_TRIES {
             if sql::run(self.db(), doing, open.clone(), values.clone()).await? == 1 {
                 return Ok(Begun::Yes);
@@ -149,8 +139,7 @@ impl Store {
             self.is_connected("e.holder"),
             sql::now_ms(self.backend())
         );
-        let own = self.inner.options.replica.as_str();
-        let values = values![self.alive_ms(), own, i64::try_from(limit).unwrap_or(i64::MAX)];
+        let values = values![self.alive_ms(), self.replica(), i64::try_from(limit).unwrap_or(i64::MAX)];
         let lost: Vec<LostRow> = sql::all(self.db(), "look for exchanges of lost owners", look, values).await?;
         let open = |row: LostRow| OpenExchange {
             id: row.id.into(),
@@ -248,7 +237,14 @@ pub(crate) async fn close_with_marks(
                    FROM connectors c WHERE c.id = $2 AND c.credential_id = $3 \
                    ON CONFLICT (id) DO UPDATE SET closed_at = excluded.closed_at, outcome = excluded.outcome, \
                    sends = excluded.sends, duration_ms = excluded.duration_ms WHERE exchanges.closed_at IS NULL";
-    let values = values![
+    let mut values = opening(exchange);
+    values.extend(values![micros(close.at), close.outcome.as_str(), i64::from(close.sends), whole_ms(close.duration),]);
+    sql::run(tx, doing, instead, values).await.map(|_| ())
+}
+
+/// `$1` to `$9` of the statements that write the row of an exchange.
+fn opening(exchange: &Exchange) -> Vec<sea_orm::Value> {
+    values![
         exchange.id.as_str(),
         exchange.connector.as_str(),
         exchange.credential.as_str(),
@@ -258,12 +254,7 @@ pub(crate) async fn close_with_marks(
         exchange.lease.expires_at_ms,
         exchange.trigger.as_str(),
         micros(exchange.started_at),
-        micros(close.at),
-        close.outcome.as_str(),
-        i64::from(close.sends),
-        whole_ms(close.duration),
-    ];
-    sql::run(tx, doing, instead, values).await.map(|_| ())
+    ]
 }
 
 pub(crate) fn whole_ms(duration: Duration) -> i64 {

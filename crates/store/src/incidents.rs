@@ -65,12 +65,12 @@ impl Store {
                    ON CONFLICT (provider) DO UPDATE SET since = excluded.since, passed_at = NULL, recovered = 0 \
                    WHERE incidents.passed_at IS NOT NULL OR incidents.since < $3";
         let values = values![provider, micros(at), micros(over_before)];
-        Ok(changed(sql::run(self.db(), "note an incident", sql, values).await?))
+        Ok(sql::changed(sql::run(self.db(), "note an incident", sql, values).await?))
     }
 
     pub(crate) async fn close_incident(&self, provider: &str, at: DateTime<Utc>) -> Result<Changed, StoreError> {
         let sql = "UPDATE incidents SET passed_at = $2 WHERE provider = $1 AND passed_at IS NULL";
-        Ok(changed(sql::run(self.db(), "end an incident", sql, values![provider, micros(at)]).await?))
+        Ok(sql::changed(sql::run(self.db(), "end an incident", sql, values![provider, micros(at)]).await?))
     }
 
     pub(crate) async fn count_recovered(&self, provider: &str) -> Result<(), StoreError> {
@@ -146,8 +146,4 @@ impl Store {
         }
         Ok(changed)
     }
-}
-
-fn changed(rows: u64) -> Changed {
-    if rows == 0 { Changed::No } else { Changed::Yes }
 }

@@ -40,8 +40,7 @@ impl Store {
         if replica == self.replica() {
             return Ok(true);
         }
-        let now = sql::now_ms(self.backend());
-        let sql = format!("SELECT id FROM replicas WHERE id = $1 AND seen_at_ms > {now} - $2");
+        let sql = format!("SELECT id FROM replicas WHERE id = $1 AND {}", self.is_alive("replicas.id", "$2"));
         let found: Option<sql::Id> =
             sql::one(self.db(), "look whether a replica lives", sql, values![replica, self.alive_ms()]).await?;
         Ok(found.is_some())
@@ -87,7 +86,7 @@ impl Store {
             "INSERT INTO replicas (id, started_at_ms, seen_at_ms) VALUES ($1, {now}, {now}) \
              ON CONFLICT (id) DO UPDATE SET seen_at_ms = excluded.seen_at_ms"
         );
-        sql::run(self.db(), "give a sign of life", sql, values![self.inner.options.replica.as_str()]).await.map(|_| ())
+        sql::run(self.db(), "give a sign of life", sql, values![self.replica()]).await.map(|_| ())
     }
 
     async fn forget_old_replicas(&self) -> Result<(), StoreError> {

@@ -62,7 +62,7 @@ impl Store {
             exchange.id.as_str(),
         ];
         let kept = sql::run(self.db(), "keep the second answer to one token", sql, values).await?;
-        Ok(if kept > 0 { Changed::Yes } else { Changed::No })
+        Ok(sql::changed(kept))
     }
 
     /// One that does not open is as good as none.

@@ -1,7 +1,7 @@
 //! Statements: how they are run, and what differs between the two databases.
 
 use chrono::{DateTime, SubsecRound, Utc};
-use holdfast_core::ports::StoreError;
+use holdfast_core::ports::{Changed, StoreError};
 use sea_orm::{ConnectionTrait, DbBackend, DbErr, FromQueryResult, Statement, Value};
 
 /// Values for `$1`, `$2`, ….
@@ -107,6 +107,11 @@ pub(crate) fn because(
 /// A row that makes no sense.
 pub(crate) fn nonsense(table: &str, column: &str, row: &str) -> StoreError {
     StoreError::new(format!("table {table}, column {column}, row {row} makes no sense"))
+}
+
+/// What a statement that changed so many rows did.
+pub(crate) fn changed(rows: u64) -> Changed {
+    if rows == 0 { Changed::No } else { Changed::Yes }
 }
 
 /// Runs it; answers how many rows it changed.

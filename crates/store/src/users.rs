@@ -212,10 +212,7 @@ impl Store {
     /// Changes how a person is called.
     pub async fn rename_user(&self, id: &str, name: &str) -> Result<Changed, StoreError> {
         let sql = "UPDATE users SET name = $2 WHERE id = $1 AND removed_at IS NULL";
-        Ok(match sql::run(self.db(), "rename a person", sql, values![id, name]).await? {
-            0 => Changed::No,
-            _ => Changed::Yes,
-        })
+        Ok(sql::changed(sql::run(self.db(), "rename a person", sql, values![id, name]).await?))
     }
 
     /// Changes how a person signs in. Every session that rests on the password before ends, but for `keep`.
@@ -233,16 +230,13 @@ impl Store {
             browsers::unprove(&tx, doing, id, keep).await?;
         }
         tx.commit().await.map_err(failed(doing))?;
-        Ok(if changed > 0 { Changed::Yes } else { Changed::No })
+        Ok(sql::changed(changed))
     }
 
     /// Changes what a person may do.
     pub async fn set_role(&self, org: &OrgId, id: &str, role: Role) -> Result<Changed, StoreError> {
         let sql = "UPDATE users SET role = $3 WHERE id = $1 AND org_id = $2 AND removed_at IS NULL";
-        Ok(match sql::run(self.db(), "change a role", sql, values![id, org.as_str(), role.as_str()]).await? {
-            0 => Changed::No,
-            _ => Changed::Yes,
-        })
+        Ok(sql::changed(sql::run(self.db(), "change a role", sql, values![id, org.as_str(), role.as_str()]).await?))
     }
 
     /// A person leaves: their sessions end with it.
@@ -255,6 +249,6 @@ impl Store {
             browsers::unprove(&tx, doing, id, None).await?;
         }
         tx.commit().await.map_err(failed(doing))?;
-        Ok(if left > 0 { Changed::Yes } else { Changed::No })
+        Ok(sql::changed(left))
     }
 }

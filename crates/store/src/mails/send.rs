@@ -260,7 +260,7 @@ impl Store {
         }
         let connectors: Vec<&str> = mail.items.iter().map(|item| item.connector.as_str()).collect();
         self.mails_changed(&connectors).await;
-        Ok(if changed > 0 { Changed::Yes } else { Changed::No })
+        Ok(sql::changed(changed))
     }
 
     /// More is kept for a digest only once somebody was told: where all messages that were made together came to nothing,

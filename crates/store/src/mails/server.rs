@@ -71,20 +71,14 @@ impl Store {
     /// The right to be the next one who tries, until `until`.
     pub async fn take_mail_retry(&self, at: DateTime<Utc>, until: DateTime<Utc>) -> Result<Changed, StoreError> {
         let sql = "UPDATE mail_trouble SET retry_at = $3 WHERE id = $1 AND retry_at <= $2";
-        Ok(
-            match sql::run(self.db(), "try the mail server again", sql, values![ID, micros(at), micros(until)]).await? {
-                0 => Changed::No,
-                _ => Changed::Yes,
-            },
-        )
+        Ok(sql::changed(
+            sql::run(self.db(), "try the mail server again", sql, values![ID, micros(at), micros(until)]).await?,
+        ))
     }
 
     /// It takes mail again. `No`: there was no trouble.
     pub async fn end_mail_trouble(&self) -> Result<Changed, StoreError> {
         let sql = "DELETE FROM mail_trouble WHERE id = $1";
-        Ok(match sql::run(self.db(), "end the mail server's trouble", sql, values![ID]).await? {
-            0 => Changed::No,
-            _ => Changed::Yes,
-        })
+        Ok(sql::changed(sql::run(self.db(), "end the mail server's trouble", sql, values![ID]).await?))
     }
 }
