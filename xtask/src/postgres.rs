@@ -188,7 +188,6 @@ impl Server {
             "max_connections=300",
             // Nothing here has to survive a power cut.
             "fsync=off",
-            "synchronous_commit=off",
             "full_page_writes=off",
         ] {
             postgres.args(["-c", setting]);
