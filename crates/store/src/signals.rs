@@ -28,8 +28,10 @@ const PING: Duration = Duration::from_secs(1);
 const FRESH: Duration = Duration::from_secs(3);
 /// A listener that hears nothing for so long is given up: its line may be cut without a sign.
 const SILENCE: Duration = Duration::from_secs(10);
-/// Between two attempts to listen.
-const RETRY: Duration = Duration::from_secs(1);
+/// Between the loss of the listener's line and the next attempt; doubled from one to the next, up to [`RETRY_CAP`]. Others
+/// take us for gone when our line stays away for long.
+const RETRY: Duration = Duration::from_millis(50);
+const RETRY_CAP: Duration = Duration::from_secs(1);
 /// The one channel.
 const CHANNEL: &str = "holdfast";
 const NEVER: u64 = u64::MAX;
@@ -124,21 +126,23 @@ impl Store {
 
     /// Listens for ever, over one connection after the other.
     pub(crate) async fn listen(&self) {
+        let mut pause = RETRY;
         loop {
-            match self.listen_once().await {
+            match self.listen_once(&mut pause).await {
                 Ok(()) => info!("the listener's connection was lost; listening again"),
                 Err(error) => {
                     let cause = error.source.as_ref().map(ToString::to_string).unwrap_or_default();
                     warn!(error = %error, cause, "cannot listen for signals; memory is not trusted");
                     self.deaf();
-                    self.clock().sleep(RETRY).await;
+                    self.clock().sleep(pause).await;
+                    pause = (pause * 2).min(RETRY_CAP);
                 }
             }
         }
     }
 
-    /// Until the connection is lost.
-    async fn listen_once(&self) -> Result<(), StoreError> {
+    /// Until the connection is lost. Once there is one, the next attempt after it comes soon.
+    async fn listen_once(&self, pause: &mut Duration) -> Result<(), StoreError> {
         let options = &self.inner.options;
         let url = options.listen_url.as_ref().unwrap_or(&options.url);
         let connect = async {
@@ -153,6 +157,7 @@ impl Store {
         let connected = tokio::time::timeout(PATIENCE, connect).await;
         let connected = connected.map_err(|late| because("listen for signals", late))?;
         let mut listener = connected.map_err(|error: sqlx::Error| because("listen for signals", error))?;
+        *pause = RETRY;
         let own_ping = format!("ping:{}", options.replica);
         loop {
             let heard = tokio::select! {

@@ -22,8 +22,8 @@ use crate::{
 
 /// How often a failing lease statement is repeated before the flight gives up (RF-13).
 const LEASE_TRIES: u32 = 5;
-/// A holder is gone when so many looks in a row have found it so: a line that was cut may be there again in a moment.
-const GONE: u32 = 2;
+/// A holder is gone once every look for this long has found it so: a line that was cut may be there again in a moment.
+const GONE: Duration = Duration::from_secs(1);
 /// How long a connector rests after our own code has panicked over it.
 const REST_AFTER_PANIC: Duration = Duration::from_secs(30);
 
@@ -92,7 +92,7 @@ impl Flight {
         let ports = &self.engine.ports;
         let ttl = self.engine.settings.lease;
         let mut changes = self.engine.watch(&self.connector);
-        let (mut tries, mut gone) = (0, 0);
+        let (mut tries, mut gone_since) = (0, None::<Duration>);
         loop {
             changes.mark_unchanged();
             let asked = self.uptime();
@@ -107,14 +107,22 @@ impl Flight {
                             retry_after: remaining.max(Duration::from_millis(500)),
                         })));
                     }
-                    self.wait(&mut changes, remaining.min(left)).await;
+                    let doubted = gone_since.map_or(left, |since| (since + GONE).saturating_sub(self.uptime()));
+                    self.wait(&mut changes, remaining.min(left).min(doubted)).await;
                     if let Some(over) = self.compare().await {
                         return Err(Box::new(over));
                     }
                     let (relief, lease) = self.relief().await;
-                    gone = if relief == Relief::Wait { 0 } else { gone + 1 };
+                    if relief == Relief::Wait {
+                        gone_since = None;
+                        continue;
+                    }
+                    let now = self.uptime();
+                    if now < *gone_since.get_or_insert(now) + GONE {
+                        continue;
+                    }
+                    gone_since = None;
                     match (relief, lease) {
-                        _ if gone < GONE => {}
                         (Relief::Now, Some(lease)) => {
                             warn!(holder = %lease.holder, "ending the lease of a holder that is gone");
                             if let Err(error) = ports.leases.release(&lease).await {
