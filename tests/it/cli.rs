@@ -322,6 +322,17 @@ async fn doctor_says_what_is_wrong_and_what_to_do(db: Arc<Database>) {
     assert_eq!(there.code, Some(0), "{there:?}");
     assert!(findings(&there).contains(&("Redis".to_owned(), true)) && !there.out.contains(redis.password()));
 
+    if !db.is_sqlite() {
+        // In sessions to come.
+        let off =
+            "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET synchronous_commit = off', current_database()); END $$";
+        db.execute(off).await;
+        let hasty = place.run("doctor").await;
+        assert_eq!(hasty.code, Some(1), "{hasty:?}");
+        assert!(hasty.out.contains("WRONG durability") && hasty.out.contains("-> set synchronous_commit = on"));
+        db.execute(&off.replace("= off", "= on")).await;
+    }
+
     let another = place.run("master-key new").await.done();
     place.here.write("master.key", &another.out);
     let ended = place.run("doctor --json").await;

@@ -8,6 +8,7 @@ use holdfast_tests::{
     database::Database,
     on_both,
     service::{Builder, TestApp},
+    wait::within,
 };
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -17,9 +18,11 @@ on_both! {
     an_end_by_the_providers_clock_costs_no_call,
     a_life_in_milliseconds_costs_no_call,
     what_is_refreshed_ahead_never_meets_its_end,
+    how_far_the_clocks_are_off_is_measured,
 }
 
 const ME: &str = "api/v2/users/me.json";
+const BOUND: Duration = Duration::from_secs(30);
 const STEP: Duration = Duration::from_secs(10);
 const TEN_MINUTES: Duration = Duration::from_mins(10);
 
@@ -53,6 +56,26 @@ async fn call_for(app: &TestApp, id: &str, time: Duration) {
         app.advance(STEP);
         passed += STEP;
     }
+}
+
+/// The instance's clock runs ahead of the database's; the provider's answers are dated by the wall.
+async fn how_far_the_clocks_are_off_is_measured(db: Arc<Database>) {
+    let app = start(&db, |builder| builder).await;
+    let id = import(&app, |grant| json!({"expires_in": grant.expires_in})).await;
+    app.advance(TEN_MINUTES * 2);
+    app.token(&id).await.expect(200);
+
+    // The numbers are the process's, which other tests share.
+    for of in ["database", "zendesk"] {
+        let name = format!("holdfast_clock_ahead_seconds{{of=\"{of}\"}} ");
+        within(&format!("the clock of {of} is seen to be behind"), BOUND, async || {
+            let (_, text) = app.plain("/metrics").await;
+            let ahead: Option<f64> = text.lines().find_map(|line| line.strip_prefix(&name)?.parse().ok());
+            if ahead.is_some_and(|secs| secs < -1000.0) { Ok(()) } else { Err(ahead) }
+        })
+        .await;
+    }
+    still_connected(&app, &id).await;
 }
 
 async fn still_connected(app: &TestApp, id: &str) {

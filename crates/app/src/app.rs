@@ -97,6 +97,12 @@ impl App {
         Self::build_with(config, seams, providers).await
     }
 
+    /// How far the database's clock is ahead of ours, to the time that it takes to answer.
+    pub(crate) async fn clock_ahead(&self) -> Result<chrono::TimeDelta, StoreError> {
+        let asked = self.seams.clock.now();
+        Ok(self.store.database_clock().await? - asked)
+    }
+
     /// The same with these adapters.
     pub async fn build_with(
         config: Config,
@@ -115,6 +121,9 @@ impl App {
         let lost = store.void_previous(&lock).await?;
         if lost > 0 {
             warn!("{lost} exchanges of the process before were not finished; their answers may be lost");
+        }
+        if store.loses_commits().await? {
+            warn!(LOSES_COMMITS);
         }
         let redis = redis(&config, &seams)?;
         let leases: Arc<dyn LeaseStore> = match &redis {
@@ -239,6 +248,12 @@ impl App {
         }
     }
 }
+
+/// What a database of [`Store::loses_commits`] means.
+pub(crate) const LOSES_COMMITS: &str = "the database is set to synchronous_commit = off: a crash of its server would lose \
+    what it said it had stored, rotated tokens among them";
+/// A clock that is further off the database's than this spoils what people read, and hints at worse.
+pub(crate) const CLOCK_TOLERANCE_SECS: i64 = 5;
 
 /// Opens the database with the configured master key; does not look into it.
 pub async fn open(config: &Config, seams: &Seams, replica: String) -> anyhow::Result<Store> {

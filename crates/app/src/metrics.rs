@@ -5,8 +5,9 @@
 
 use std::{sync::OnceLock, time::Duration};
 
+use chrono::TimeDelta;
 use holdfast_core::{ports::Meter, refresh::OutcomeKind};
-use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, histogram};
+use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tracing::warn;
 
@@ -23,6 +24,8 @@ const REFRESH_LATE_SECONDS: &str = "holdfast_refresh_late_seconds";
 pub(crate) const REFRESHES_DUE: &str = "holdfast_refreshes_due";
 /// Set when the numbers are asked for.
 pub(crate) const REFRESHES_OVERDUE: &str = "holdfast_refreshes_overdue";
+/// Of a provider at each of its answers, of the database when the numbers are asked for.
+pub(crate) const CLOCK_AHEAD: &str = "holdfast_clock_ahead_seconds";
 /// Set when the numbers are asked for.
 pub(crate) const EXCHANGES_OPEN: &str = "holdfast_exchanges_open";
 /// Runs of agents that ended here.
@@ -107,6 +110,7 @@ fn describe() {
     describe_gauge!(REFRESHES_DUE, Unit::Count, "Refreshes whose time has come, in the whole instance, by provider");
     describe_gauge!(REFRESHES_OVERDUE, Unit::Count, "Those of them that have been due for more than a minute");
     describe_gauge!(EXCHANGES_OPEN, Unit::Count, "Exchanges that are journalled and not closed, in the whole instance");
+    describe_gauge!(CLOCK_AHEAD, Unit::Seconds, "How far the clock of the database or of a provider is ahead of ours");
     describe_histogram!(LEASE_WAIT_SECONDS, Unit::Seconds, "How long a refresh waited for its lease");
 }
 
@@ -129,6 +133,10 @@ impl Meter for Metrics {
         counter!(FALSE_ALARMS, "provider" => provider.to_owned()).increment(1);
     }
 
+    fn clock_ahead(&self, provider: &str, by: TimeDelta) {
+        clock_ahead(provider, by);
+    }
+
     fn claimed(&self, provider: &str, count: usize) {
         counter!(REFRESHES_CLAIMED, "provider" => provider.to_owned()).increment(count as u64);
     }
@@ -136,6 +144,11 @@ impl Meter for Metrics {
     fn late(&self, provider: &str, by: Duration) {
         histogram!(REFRESH_LATE_SECONDS, "provider" => provider.to_owned()).record(by);
     }
+}
+
+/// `of`: a provider's id, or `database`.
+pub(crate) fn clock_ahead(of: &str, by: TimeDelta) {
+    gauge!(CLOCK_AHEAD, "of" => of.to_owned()).set(by.as_seconds_f64());
 }
 
 #[cfg(test)]
@@ -149,6 +162,7 @@ mod tests {
             EXCHANGES,
             EXCHANGE_SECONDS,
             EXCHANGES_OPEN,
+            CLOCK_AHEAD,
             FLIGHTS_JOINED,
             LEASE_WAIT_SECONDS,
             HELD,

@@ -19,7 +19,7 @@ use crate::{
     app::App,
     metrics::{
         EXCHANGES_OPEN, HELD, LIFEBOAT_FAILURES, LIFEBOAT_OK, LIFEBOAT_SETS, LIFEBOAT_TAKEN, LIFEBOAT_UNREADABLE,
-        MAIL_TROUBLE_SECONDS, MAILS_OPEN, REFRESHES_DUE, REFRESHES_OVERDUE,
+        MAIL_TROUBLE_SECONDS, MAILS_OPEN, REFRESHES_DUE, REFRESHES_OVERDUE, clock_ahead,
     },
 };
 
@@ -76,6 +76,9 @@ async fn numbers(State(app): State<Arc<App>>) -> impl IntoResponse {
     }
     if let Ok(open) = app.store.open_exchange_count().await {
         gauge!(EXCHANGES_OPEN).set(open as f64);
+    }
+    if let Ok(ahead) = app.clock_ahead().await {
+        clock_ahead("database", ahead);
     }
     if let Ok(held) = app.store.held_count().await {
         gauge!(HELD).set(held as f64);

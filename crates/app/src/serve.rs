@@ -21,8 +21,14 @@ use tower_http::{
 use tracing::{debug, error, info, warn};
 
 use crate::{
-    admin, agents, api, app::App, config::is_loopback, mail, metrics::UPKEEP_INTERVAL, ops, problem::Problem, recovery,
-    ui,
+    admin, agents, api,
+    app::{App, CLOCK_TOLERANCE_SECS},
+    config::is_loopback,
+    mail,
+    metrics::UPKEEP_INTERVAL,
+    ops,
+    problem::Problem,
+    recovery, ui,
 };
 
 /// Everything that is served.
@@ -172,6 +178,7 @@ impl Beside {
             tokio::spawn(mail::run(Arc::clone(app))),
             tokio::spawn(upkeep(Arc::clone(app))),
             tokio::spawn(warn_of_ends(Arc::clone(app))),
+            tokio::spawn(watch_clock(Arc::clone(app))),
             tokio::spawn(recovery::work(Arc::clone(app))),
             tokio::spawn(agents::work(Arc::clone(app))),
         ];
@@ -232,6 +239,25 @@ async fn warn_of_ends(app: Arc<App>) {
     while !app.draining.is_cancelled() {
         if let Err(error) = app.warn_of_ends().await {
             warn!(%error, "could not look for access that ends soon");
+        }
+        pause(&app, Duration::from_mins(1)).await;
+    }
+}
+
+/// Tells when this machine's clock is off the database's, and when it is right again. Leases and signs of life go by the
+/// database's clock and by uptime, so no credential is at stake; what people read is.
+async fn watch_clock(app: Arc<App>) {
+    let mut told = false;
+    while !app.draining.is_cancelled() {
+        if let Ok(ahead) = app.clock_ahead().await {
+            let secs = ahead.num_seconds();
+            let off = secs.abs() > CLOCK_TOLERANCE_SECS;
+            match (told, off) {
+                (false, true) => warn!("the database's clock is {secs} s ahead of ours: run NTP on both machines"),
+                (true, false) => info!("our clock is within {CLOCK_TOLERANCE_SECS} s of the database's again"),
+                _ => {}
+            }
+            told = off;
         }
         pause(&app, Duration::from_mins(1)).await;
     }

@@ -306,6 +306,18 @@ pub struct OpenExchange {
     pub lease_over_for: Duration,
 }
 
+/// Why nobody is taken to work on an open row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// Its holder gives no sign of life.
+    Silent,
+    /// Its holder has lost its line to the database, or gives no sign of life: enough inside a provider's reuse grace.
+    CutOff,
+    /// Its holder is this very process, which does not work on it: a database that was restored, or that failed over and
+    /// lost its last commits, has forgotten what we wrote.
+    Forgotten,
+}
+
 /// What is known of whoever holds a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holder {
@@ -430,18 +442,15 @@ pub trait CredentialStore: Send + Sync + 'static {
     /// given up and is still on its way opens nothing after that.
     async fn close(&self, exchange: &Exchange, close: &Close) -> Result<(), StoreError>;
 
-    /// Closes a lost owner's row as [`OutcomeKind::OwnerLost`] and marks the credential `answer_lost`, if it is still open
-    /// and its holder has not given a sign of life meanwhile.
-    async fn close_orphan(&self, open: &ExchangeId, at: DateTime<Utc>) -> Result<Changed, StoreError>;
-
-    /// The same inside a provider's reuse grace, where a cut line to the database is enough, whether or not the owner lives.
-    async fn close_cut_off(&self, open: &ExchangeId, at: DateTime<Utc>) -> Result<Changed, StoreError>;
+    /// Closes a row that nobody works on any more as [`OutcomeKind::OwnerLost`] and marks the credential `answer_lost`, if
+    /// it is still open and this is still so of its holder.
+    async fn close_lost(&self, open: &ExchangeId, loss: Loss, at: DateTime<Utc>) -> Result<Changed, StoreError>;
 
     /// What is known of who holds this lease.
     async fn holder(&self, lease: &Lease) -> Result<Holder, StoreError>;
 
-    /// Open rows whose holders give no sign of life or have lost their line to the database, with their connectors; at
-    /// most `limit`.
+    /// Open rows whose holders give no sign of life or have lost their line to the database, and our own whose lease has
+    /// ended, with their connectors; at most `limit`.
     async fn lost(&self, limit: u64) -> Result<Vec<(ConnectorId, OpenExchange)>, StoreError>;
 
     /// Keeps the second answer to a token whose first one is stored, if that is still the credential's newest set and came
@@ -656,6 +665,9 @@ pub trait Meter: Send + Sync + 'static {
     fn lease_wait(&self, waited: Duration);
     /// A verdict was held, and the provider took the credential later: nobody had to reconnect.
     fn false_alarm(&self, provider: &str);
+    /// A provider's clock is this far ahead of ours, as its `Date` header says (RFC 9110 section 6.6.1), to the second and
+    /// the time that its answer took.
+    fn clock_ahead(&self, _provider: &str, _by: chrono::TimeDelta) {}
     /// The scheduler claimed so many due refreshes.
     fn claimed(&self, _provider: &str, _count: usize) {}
     /// The scheduler began a refresh this long after it was due.

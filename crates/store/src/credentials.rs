@@ -7,8 +7,8 @@ use holdfast_core::{
     credential::{Backoff, Trouble},
     health::Event,
     ports::{
-        Begun, Changed, Close, CredentialStore, Exchange, Failure, Holder, Incident, Lease, OpenExchange, Rotation,
-        StoreError, Stored,
+        Begun, Changed, Close, CredentialStore, Exchange, Failure, Holder, Incident, Lease, Loss, OpenExchange,
+        Rotation, StoreError, Stored,
     },
     refresh::{OutcomeKind, timing},
 };
@@ -124,12 +124,8 @@ impl CredentialStore for Store {
         self.close_exchange(exchange, close).await
     }
 
-    async fn close_orphan(&self, open: &ExchangeId, at: DateTime<Utc>) -> Result<Changed, StoreError> {
-        self.close_lost(open.as_str(), at, false).await
-    }
-
-    async fn close_cut_off(&self, open: &ExchangeId, at: DateTime<Utc>) -> Result<Changed, StoreError> {
-        self.close_lost(open.as_str(), at, true).await
+    async fn close_lost(&self, open: &ExchangeId, loss: Loss, at: DateTime<Utc>) -> Result<Changed, StoreError> {
+        self.close_lost_exchange(open.as_str(), loss, at).await
     }
 
     async fn holder(&self, lease: &Lease) -> Result<Holder, StoreError> {

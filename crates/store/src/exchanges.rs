@@ -5,7 +5,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use holdfast_core::{
     ConnectorId, Health, Version,
-    ports::{Begun, Changed, Close, Exchange, Holder, Lease, OpenExchange, StoreError, Trigger},
+    ports::{Begun, Changed, Close, Exchange, Holder, Lease, Loss, OpenExchange, StoreError, Trigger},
     refresh::OutcomeKind,
 };
 use sea_orm::{ConnectionTrait, FromQueryResult};
@@ -133,8 +133,9 @@ impl Store {
             "SELECT id, connector_id, holder, holder_alive, holder_connected, lease_over_for_ms FROM ( \
              SELECT e.id, e.connector_id, e.holder, {} AS holder_alive, {} AS holder_connected, \
              {} - e.lease_expires_at_ms AS lease_over_for_ms \
-             FROM exchanges e WHERE e.closed_at IS NULL AND e.holder <> $2) open \
-             WHERE NOT (holder_alive AND holder_connected) ORDER BY id LIMIT $3",
+             FROM exchanges e WHERE e.closed_at IS NULL) open \
+             WHERE (holder = $2 AND lease_over_for_ms > 0) \
+             OR (holder <> $2 AND NOT (holder_alive AND holder_connected)) ORDER BY id LIMIT $3",
             self.is_alive("e.holder", "$1"),
             self.is_connected("e.holder"),
             sql::now_ms(self.backend())
@@ -162,22 +163,34 @@ impl Store {
         Ok(())
     }
 
-    pub(crate) async fn close_lost(&self, id: &str, at: DateTime<Utc>, cut_off: bool) -> Result<Changed, StoreError> {
+    pub(crate) async fn close_lost_exchange(
+        &self,
+        id: &str,
+        loss: Loss,
+        at: DateTime<Utc>,
+    ) -> Result<Changed, StoreError> {
         let doing = "close the exchange of a lost owner";
         let tx = self.transaction(doing).await?;
         let mark = "UPDATE credentials SET answer_lost = TRUE \
                     WHERE id = (SELECT credential_id FROM exchanges WHERE id = $1 AND closed_at IS NULL) \
                     AND version = (SELECT version FROM exchanges WHERE id = $1) RETURNING id";
         let marked: Option<sql::Id> = sql::one(&tx, doing, mark, values![id]).await?;
+        let mut values = values![id, micros(at), OutcomeKind::OwnerLost.as_str()];
         // Its owner may have come back since it was looked at: it will settle the row itself, and may hold the new set.
-        let mut there = self.is_alive("exchanges.holder", "$4");
-        if cut_off {
-            there = format!("({there} AND {})", self.is_connected("exchanges.holder"));
-        }
-        let close = format!(
-            "UPDATE exchanges SET closed_at = $2, outcome = $3 WHERE id = $1 AND closed_at IS NULL AND NOT {there}"
-        );
-        let values = values![id, micros(at), OutcomeKind::OwnerLost.as_str(), self.alive_ms()];
+        let lost = match loss {
+            Loss::Forgotten => {
+                values.extend(values![self.replica()]);
+                "holder = $4".to_owned()
+            }
+            Loss::Silent | Loss::CutOff => {
+                values.extend(values![self.alive_ms()]);
+                let alive = self.is_alive("exchanges.holder", "$4");
+                let connected = self.is_connected("exchanges.holder");
+                if loss == Loss::Silent { format!("NOT {alive}") } else { format!("NOT ({alive} AND {connected})") }
+            }
+        };
+        let close =
+            format!("UPDATE exchanges SET closed_at = $2, outcome = $3 WHERE id = $1 AND closed_at IS NULL AND {lost}");
         if sql::run(&tx, doing, close, values).await? == 0 {
             tx.rollback().await.map_err(sql::failed(doing))?;
             return Ok(Changed::No);

@@ -163,6 +163,17 @@ impl Store {
         now.and_then(|now| DateTime::from_timestamp_millis(now.number)).ok_or_else(|| StoreError::new(doing))
     }
 
+    /// Whether the database says that something is stored before it would survive a crash of the server: PostgreSQL with
+    /// `synchronous_commit` off, as our sessions have it. SQLite is told to keep what it commits.
+    pub async fn loses_commits(&self) -> Result<bool, StoreError> {
+        if self.kind() == Kind::Sqlite {
+            return Ok(false);
+        }
+        let sql = "SELECT current_setting('synchronous_commit') AS id";
+        let found: Option<sql::Id> = sql::one(self.db(), "ask whether commits last", sql, values![]).await?;
+        Ok(found.is_some_and(|found| found.id == "off"))
+    }
+
     pub(crate) fn db(&self) -> &Patient<DatabaseConnection> {
         &self.inner.db
     }

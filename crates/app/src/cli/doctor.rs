@@ -9,15 +9,12 @@ use serde::Serialize;
 
 use super::Output;
 use crate::{
-    app,
+    app::{self, CLOCK_TOLERANCE_SECS, LOSES_COMMITS},
     config::{Config, ConfigError},
     mail::{Smtp, Transport as _},
     oauth_apps, registry,
     seams::Seams,
 };
-
-/// A clock that is further off than this from the database's spoils what people read, and hints at worse.
-const CLOCK_TOLERANCE_SECS: i64 = 5;
 
 #[derive(Serialize)]
 struct Finding {
@@ -124,6 +121,10 @@ async fn examine_database(config: &Config, seams: &Seams) -> (Vec<Finding>, Opti
             format!("{:#}", anyhow::Error::new(error)),
             "bring back the key that this database was sealed with",
         )),
+    }
+    if let Ok(true) = store.loses_commits().await {
+        let remedy = "set synchronous_commit = on, for the server or with ALTER DATABASE … SET";
+        findings.push(bad("durability", LOSES_COMMITS, remedy));
     }
     if let Ok(theirs) = store.database_clock().await {
         let off = (theirs - seams.clock.now()).num_seconds();

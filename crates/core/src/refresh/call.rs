@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use chrono::{DateTime, TimeDelta, Utc};
+use http::{HeaderMap, header};
 use secrecy::SecretString;
 use tracing::warn;
 
@@ -14,6 +16,8 @@ use crate::{
 
 /// A token endpoint's answer longer than this is not one.
 const LONGEST_ANSWER_BYTES: usize = 256 * 1024;
+/// An answer takes a while, and a `Date` has whole seconds; a clock that is kept right is closer.
+const FAR_OFF: TimeDelta = TimeDelta::seconds(30);
 /// Somebody waits for the page.
 const CLIENT_CHECK: Duration = Duration::from_secs(5);
 
@@ -55,9 +59,25 @@ impl Engine {
         };
         match answered {
             Ok((status, headers, body)) => {
-                exchange::read(facts, Some(provider), &sent, status, &headers, &body, self.ports.clock.now())
+                let now = self.ports.clock.now();
+                self.look_at_clock(provider.about().id, &headers, now);
+                exchange::read(facts, Some(provider), &sent, status, &headers, &body, now)
             }
             Err(failure) => exchange::failed(&failure),
+        }
+    }
+
+    /// A clock that is far off harms no credential (lives are counted from our receipt), but what people read, and what
+    /// the provider signs and dates.
+    fn look_at_clock(&self, provider: &'static str, headers: &HeaderMap, now: DateTime<Utc>) {
+        let date = headers.get(header::DATE).and_then(|date| DateTime::parse_from_rfc2822(date.to_str().ok()?).ok());
+        let Some(date) = date else { return };
+        let ahead = date.with_timezone(&Utc) - now;
+        self.ports.meter.clock_ahead(provider, ahead);
+        if ahead.abs() > FAR_OFF && self.is_news(provider, "clock") {
+            let (secs, how) =
+                (ahead.num_seconds().abs(), if ahead > TimeDelta::zero() { "behind" } else { "ahead of" });
+            warn!(provider, "our clock is {secs} s {how} the provider's: run NTP on this machine");
         }
     }
 

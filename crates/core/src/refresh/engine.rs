@@ -17,6 +17,7 @@ use super::{
     flight::Flight,
     lifeboat::Boat,
     mass::Heard,
+    recovery::AtWork,
     spending::Spending,
 };
 use crate::{
@@ -62,10 +63,11 @@ pub struct Engine {
     pub(super) holder: String,
     pub(super) boat: Boat,
     pub(super) spending: Spending,
+    pub(super) at_work: AtWork,
     cache: Cache,
     flights: Mutex<HashMap<CredentialId, watch::Receiver<Option<FlightResult>>>>,
-    /// When the operator was told last that a provider refuses our OAuth app.
-    alerts: Mutex<HashMap<&'static str, Duration>>,
+    /// When the operator was told last of a provider, and of what.
+    alerts: Mutex<HashMap<(&'static str, &'static str), Duration>>,
     /// Versions that were minted because their predecessor was rejected, and when by the uptime.
     minted_for_rejection: Mutex<HashMap<CredentialId, (Version, Duration)>>,
     pub(super) heard: Heard,
@@ -84,6 +86,7 @@ impl Engine {
             holder,
             boat: Boat::default(),
             spending: Spending::default(),
+            at_work: AtWork::default(),
             cache: Cache::new(settings.cache_connectors),
             flights: Mutex::default(),
             alerts: Mutex::default(),
@@ -262,16 +265,24 @@ impl Engine {
 
     /// Tells the operator, once an hour, that a provider refuses our OAuth app.
     pub(super) fn alert_app(&self, provider: &'static str, words: &str) {
-        let now = self.ports.clock.uptime();
-        let mut alerts = self.alerts.lock().expect("no panic happens while it is held");
-        if alerts.get(provider).is_none_or(|at| now.saturating_sub(*at) >= ALERT_AGAIN) {
-            alerts.insert(provider, now);
+        if self.is_news(provider, "OAuth app") {
             error!(
                 provider,
                 "the OAuth app of {provider} is refused: {words}; no connector has failed, correct the client secret where \
                  it is set: oauth_apps.{provider}, or the web UI under Settings, OAuth apps"
             );
         }
+    }
+
+    /// Whether the operator is to be told of this: once an hour.
+    pub(super) fn is_news(&self, provider: &'static str, what: &'static str) -> bool {
+        let now = self.ports.clock.uptime();
+        let mut alerts = self.alerts.lock().expect("no panic happens while it is held");
+        let told = alerts.get(&(provider, what)).is_some_and(|at| now.saturating_sub(*at) < ALERT_AGAIN);
+        if !told {
+            alerts.insert((provider, what), now);
+        }
+        !told
     }
 
     /// Wakes at each change of the connector.

@@ -17,7 +17,7 @@ use crate::{
     id::{ConnectorId, CredentialId, ExchangeId, OrgId},
     ports::{
         Acquired, Begun, Changed, ClaimDue, Clock, Close, CredentialStore, DueRefresh, DueStore, Exchange, Failure,
-        Holder, Incident, Lease, LeaseStore, OpenExchange, Place, Rotation, Signal, Signals, StoreError, Stored,
+        Holder, Incident, Lease, LeaseStore, Loss, OpenExchange, Place, Rotation, Signal, Signals, StoreError, Stored,
         Trigger,
     },
     refresh::{OutcomeKind, Settings, timing},
@@ -178,6 +178,18 @@ impl MemoryStore {
         self.state().leases.get(credential).is_some_and(|(_, _, end)| *end > self.clock.uptime())
     }
 
+    /// The database forgets that the connector's last exchange was closed, and what it brought.
+    pub fn forget_last_exchange(&self, connector: &ConnectorId) {
+        let mut state = self.state();
+        let row = state.rows.iter_mut().rev().find(|row| row.exchange.connector == *connector);
+        let row = row.expect("there is an exchange to forget");
+        row.closed = None;
+        let version = row.exchange.version;
+        state.connectors.get_mut(connector).expect("connectors are not deleted").credential.version = version;
+        drop(state);
+        self.signal(connector);
+    }
+
     /// This holder gives no sign of life any more.
     pub fn bury(&self, holder: &str) {
         self.state().dead.push(holder.to_owned());
@@ -252,27 +264,6 @@ impl Replica {
     pub fn set_deaf(&self, deaf: bool) {
         let mut hearing = self.hearing.lock().expect("no panic happens while it is held");
         *hearing = (deaf, hearing.1 + 1);
-    }
-
-    /// Closes the row of a holder of whom this is so.
-    fn close_lost(&self, open: &ExchangeId, gone: impl Fn(&State, &String) -> bool) -> Changed {
-        let connector = {
-            let state = &mut *self.shared.state();
-            let found = state.rows.iter().position(|row| {
-                row.exchange.id == *open && row.closed.is_none() && gone(state, &row.exchange.lease.holder)
-            });
-            let Some(found) = found else { return Changed::No };
-            let row = &mut state.rows[found];
-            row.closed = Some((OutcomeKind::OwnerLost, 0));
-            let (connector, version) = (row.exchange.connector.clone(), row.exchange.version);
-            let row = state.connectors.get_mut(&connector).expect("connectors are not deleted");
-            if row.credential.version == version {
-                row.credential.answer_lost = true;
-            }
-            connector
-        };
-        self.shared.signal(&connector);
-        Changed::Yes
     }
 
     async fn meet(&self, op: Op) -> Result<(), StoreError> {
@@ -435,12 +426,30 @@ impl CredentialStore for Replica {
         Ok(())
     }
 
-    async fn close_orphan(&self, open: &ExchangeId, _at: DateTime<Utc>) -> Result<Changed, StoreError> {
-        Ok(self.close_lost(open, |state, holder| state.dead.contains(holder)))
-    }
-
-    async fn close_cut_off(&self, open: &ExchangeId, _at: DateTime<Utc>) -> Result<Changed, StoreError> {
-        Ok(self.close_lost(open, |state, holder| !is_connected(state, holder)))
+    async fn close_lost(&self, open: &ExchangeId, loss: Loss, _at: DateTime<Utc>) -> Result<Changed, StoreError> {
+        let connector = {
+            let state = &mut *self.shared.state();
+            let gone = |holder: &String| match loss {
+                Loss::Silent => state.dead.contains(holder),
+                Loss::CutOff => !is_connected(state, holder),
+                Loss::Forgotten => true,
+            };
+            let found = state
+                .rows
+                .iter()
+                .position(|row| row.exchange.id == *open && row.closed.is_none() && gone(&row.exchange.lease.holder));
+            let Some(found) = found else { return Ok(Changed::No) };
+            let row = &mut state.rows[found];
+            row.closed = Some((OutcomeKind::OwnerLost, 0));
+            let (connector, version) = (row.exchange.connector.clone(), row.exchange.version);
+            let row = state.connectors.get_mut(&connector).expect("connectors are not deleted");
+            if row.credential.version == version {
+                row.credential.answer_lost = true;
+            }
+            connector
+        };
+        self.shared.signal(&connector);
+        Ok(Changed::Yes)
     }
 
     async fn holder(&self, lease: &Lease) -> Result<Holder, StoreError> {
@@ -456,7 +465,12 @@ impl CredentialStore for Replica {
     async fn lost(&self, _limit: u64) -> Result<Vec<(ConnectorId, OpenExchange)>, StoreError> {
         let now = self.shared.clock.uptime();
         let state = self.shared.state();
-        let lost = |row: &&Row| row.closed.is_none() && !is_connected(&state, &row.exchange.lease.holder);
+        let lost = |row: &&Row| {
+            let lease = &row.exchange.lease;
+            let over = open_row(&state, &row.exchange, now).lease_over_for > Duration::ZERO;
+            // The holder's own view is left to the engine: in memory no replica knows its name.
+            row.closed.is_none() && (over || !is_connected(&state, &lease.holder))
+        };
         let lost = state.rows.iter().filter(lost);
         Ok(lost.map(|row| (row.exchange.connector.clone(), open_row(&state, &row.exchange, now))).collect())
     }

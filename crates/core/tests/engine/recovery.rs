@@ -7,7 +7,7 @@ use holdfast_core::{
     credential::{Reason, Trouble},
     ports::{Acquired, Clock, LeaseStore},
     refresh::OutcomeKind,
-    testkit::{FakeProvider, Op, Script},
+    testkit::{FakeProvider, Fault, Op, Script},
 };
 use serde_json::json;
 use tokio::{sync::Notify, task::JoinHandle};
@@ -223,6 +223,76 @@ async fn a_lost_owners_row_is_settled_when_no_caller_comes() {
     let row = rig.store.row(&stopped.connector);
     assert!(row.credential.answer_lost);
     assert_eq!((row.health, rig.spent().len()), (Health::Connected, 1));
+}
+
+/// Found by torture: the database's last commits were lost with it, the closing of a living replica's row among them, and
+/// everybody waited for that replica for ever.
+#[tokio::test(start_paused = true)]
+async fn a_row_whose_closing_the_database_forgot_is_settled_by_its_own_replica() {
+    for a_caller_comes in [true, false] {
+        let (rig, a, connector) = Rig::expired();
+        rig.endpoint.script([Script::Answer { status: 503, headers: vec![], body: String::new() }]);
+        ask(&a, &connector).await.unwrap_err();
+        rig.store.forget_last_exchange(&connector);
+        rig.pass(rig.settings.lease + rig.settings.backoff_cap).await;
+        let b = rig.replica("b").0;
+        assert_eq!(b.settle_lost().await.unwrap(), 0, "its owner lives");
+
+        if a_caller_comes {
+            assert_eq!(ask_token(&a, &connector).await, "AT2");
+        } else {
+            assert_eq!(a.settle_lost().await.unwrap(), 1);
+        }
+
+        assert_eq!(ask_token(&b, &connector).await, "AT2");
+        let outcomes: Vec<_> = rig.store.journal().into_iter().flatten().map(|(outcome, _)| outcome).collect();
+        assert_eq!(outcomes, [OutcomeKind::OwnerLost, OutcomeKind::Rotated]);
+    }
+}
+
+/// The same of a row that brought a token set: that is gone with the commit, and the provider's refusal is no "revoked".
+#[tokio::test(start_paused = true)]
+async fn a_token_set_that_the_database_forgot_is_a_lost_answer() {
+    let (rig, a, connector) = Rig::expired();
+    let before = rig.store.row(&connector).credential.secret;
+    assert_eq!(ask_token(&a, &connector).await, "AT2");
+    rig.store.forget_last_exchange(&connector);
+    rig.store.change(&connector, |row| row.credential.secret = before.clone());
+    rig.pass(rig.settings.lease).await;
+
+    assert!(is_lost(&ask(&a, &connector).await));
+}
+
+/// What a flight still works on is nobody's to settle, not even its own replica's, however long it takes.
+#[tokio::test(start_paused = true)]
+async fn a_row_that_is_worked_on_is_not_settled_by_its_own_replica() {
+    for (op, script) in [
+        (Op::StoreRotation, None),
+        (Op::Close, Some(Script::Answer { status: 503, headers: vec![], body: String::new() })),
+        (Op::Fail, Some(Script::json(400, &json!({"error": "invalid_grant"})))),
+    ] {
+        let rig = Rig::new();
+        let (a, faults) = rig.replica("a");
+        let connector = rig.expired_connector("con");
+        rig.endpoint.script(vec![script; 3].into_iter().flatten());
+        faults.fault(op, vec![Fault::Error; 3]);
+        let (arrived, go) = faults.hold(op);
+        let asked = tokio::spawn({
+            let (a, connector) = (a.clone(), connector.clone());
+            async move { ask(&a, &connector).await }
+        });
+        arrived.notified().await;
+        rig.pass(rig.settings.lease * 2).await;
+
+        assert_eq!(a.settle_lost().await.unwrap(), 0, "{op:?}");
+
+        go.notify_one();
+        let _told = asked.await.unwrap();
+        rig.pass(Duration::from_secs(5)).await;
+        assert!(
+            rig.store.journal().iter().all(|row| row.is_some_and(|(outcome, _)| outcome != OutcomeKind::OwnerLost))
+        );
+    }
 }
 
 /// The row is settled by somebody else between our look at the credential and our own row.

@@ -17,7 +17,7 @@ use holdfast_core::{
     health::Event,
     ports::{
         Acquired, Begun, Changed, Clock as _, Close, CredentialStore, Exchange, Failure, Holder, Incident, Lease,
-        LeaseStore, OpenExchange, Rotation, StoreError, Stored,
+        LeaseStore, Loss, OpenExchange, Rotation, StoreError, Stored,
     },
     testkit::{MemoryStore, PausedClock, Replica, Script},
 };
@@ -184,8 +184,8 @@ impl CredentialStore for Troubled {
         self.run(self.replica.close(exchange, close)).await
     }
 
-    async fn close_cut_off(&self, open: &ExchangeId, at: DateTime<Utc>) -> Result<Changed, StoreError> {
-        self.run(self.replica.close_cut_off(open, at)).await
+    async fn close_lost(&self, open: &ExchangeId, loss: Loss, at: DateTime<Utc>) -> Result<Changed, StoreError> {
+        self.run(self.replica.close_lost(open, loss, at)).await
     }
 
     async fn holder(&self, lease: &Lease) -> Result<Holder, StoreError> {
@@ -207,10 +207,6 @@ impl CredentialStore for Troubled {
         version: Version,
     ) -> Result<Option<TokenSet>, StoreError> {
         self.run(self.replica.spare(org, credential, version)).await
-    }
-
-    async fn close_orphan(&self, open: &ExchangeId, at: DateTime<Utc>) -> Result<Changed, StoreError> {
-        self.run(self.replica.close_orphan(open, at)).await
     }
 
     async fn fail(

@@ -6,7 +6,7 @@ use holdfast_core::{
     Health, Secret,
     credential::{Reason, Trouble},
     health::Event,
-    ports::{Begun, Changed, CredentialStore as _, Marks, Stored},
+    ports::{Begun, Changed, CredentialStore as _, Loss, Marks, Stored},
     refresh::OutcomeKind,
 };
 use secrecy::{ExposeSecret as _, SecretString};
@@ -60,7 +60,7 @@ async fn of_two_answers_to_one_version_the_second_is_superseded(db: Arc<TestData
     let lease = lease(&store, &before, "one").await;
     let (first, second) = (exchange(&before, &lease, "a"), exchange(&before, &lease, "b"));
     assert_eq!(store.begin(&first).await.unwrap(), Begun::Yes);
-    store.close_orphan(&first.id, moment(101)).await.unwrap();
+    store.close_lost(&first.id, Loss::Silent, moment(101)).await.unwrap();
     assert_eq!(store.begin(&second).await.unwrap(), Begun::Yes);
 
     let (news, late) = (rotation("a"), rotation("b"));
@@ -182,7 +182,7 @@ async fn a_late_success_is_stored_and_heals_only_by_proof(db: Arc<TestDatabase>)
     let lease = lease(&store, &before, "one").await;
     let exchange = exchange(&before, &lease, "a");
     store.begin(&exchange).await.unwrap();
-    store.close_orphan(&exchange.id, moment(101)).await.unwrap();
+    store.close_lost(&exchange.id, Loss::Silent, moment(101)).await.unwrap();
     store.fail(&before.credential.id, &refusal(before.credential.version), None).await.unwrap();
 
     let stored = store.store_rotation(&exchange, &rotation("late")).await.unwrap();

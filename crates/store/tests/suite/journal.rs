@@ -6,7 +6,7 @@ use holdfast_core::{
     Health, TokenSet,
     credential::Reason,
     health::Event,
-    ports::{Acquired, Begun, Changed, CredentialStore as _, Failure, LeaseStore as _, Stored},
+    ports::{Acquired, Begun, Changed, CredentialStore as _, Failure, Lease, LeaseStore as _, Loss, Stored},
     refresh::OutcomeKind,
 };
 use holdfast_store::{Options, Store};
@@ -28,6 +28,7 @@ on_both! {
     a_row_that_is_opened_while_it_is_closed_ends_closed,
     a_verdict_that_is_taken_back_leaves_what_it_knew_of_a_lost_answer,
     a_holders_line_and_signs_of_life_are_told_apart,
+    a_row_that_its_owner_does_not_work_on_is_closed_by_its_owner_alone,
     the_second_answer_to_a_token_is_kept_beside_the_first_alone,
     an_exchange_of_an_older_version_does_not_begin,
     a_hundred_tasks_lose_nothing,
@@ -98,8 +99,8 @@ async fn a_lost_owners_row_is_closed_once_and_its_answer_is_marked_lost(db: Arc<
     let lost = exchange(&snapshot, &lease, "a");
     store.begin(&lost).await.unwrap();
 
-    assert_eq!(store.close_orphan(&lost.id, moment(200)).await.unwrap(), Changed::Yes);
-    assert_eq!(store.close_orphan(&lost.id, moment(201)).await.unwrap(), Changed::No);
+    assert_eq!(store.close_lost(&lost.id, Loss::Silent, moment(200)).await.unwrap(), Changed::Yes);
+    assert_eq!(store.close_lost(&lost.id, Loss::Silent, moment(201)).await.unwrap(), Changed::No);
 
     assert!(load(&store, &id).await.credential.answer_lost);
     let line = &store.timeline(&snapshot.org, &id, None, 10).await.unwrap().data[0];
@@ -134,7 +135,7 @@ async fn the_row_of_an_owner_that_is_back_is_not_closed_for_it(db: Arc<TestDatab
     })
     .await;
 
-    assert_eq!(store.close_orphan(&owners.id, moment(200)).await.unwrap(), Changed::No);
+    assert_eq!(store.close_lost(&owners.id, Loss::Silent, moment(200)).await.unwrap(), Changed::No);
 
     assert!(!load(&store, &id).await.credential.answer_lost);
     assert_eq!(store.open_exchange_count().await.unwrap(), 1);
@@ -229,10 +230,27 @@ async fn a_holders_line_and_signs_of_life_are_told_apart(db: Arc<TestDatabase>) 
     db.execute("UPDATE replicas SET seen_at_ms = seen_at_ms - 8001").await;
     assert!(!store.holder(&lease).await.unwrap().alive);
     assert!(!store.lost(10).await.unwrap()[0].1.holder_alive);
-    assert!(
-        Store::connect(db.options("owner")).await.unwrap().lost(10).await.unwrap().is_empty(),
-        "one's own rows are not lost"
-    );
+    let owner = Store::connect(db.options("owner")).await.unwrap();
+    assert!(owner.lost(10).await.unwrap().is_empty(), "one's own rows are not lost while their lease lasts");
+    let over = Lease { expires_at_ms: lease.expires_at_ms - 3_600_000, ..lease };
+    store.extend(&open.id, &over).await.unwrap();
+    assert_eq!(owner.lost(10).await.unwrap().len(), 1);
+}
+
+async fn a_row_that_its_owner_does_not_work_on_is_closed_by_its_owner_alone(db: Arc<TestDatabase>) {
+    let other = db.store().await;
+    let owner = Store::connect(db.options("owner")).await.unwrap();
+    let (_, id) = connect(&other, "acme").await;
+    let snapshot = load(&other, &id).await;
+    let open = exchange(&snapshot, &lease(&owner, &snapshot, "owner").await, "a");
+    owner.begin(&open).await.unwrap();
+
+    assert_eq!(other.close_lost(&open.id, Loss::Forgotten, moment(200)).await.unwrap(), Changed::No);
+    assert_eq!(owner.close_lost(&open.id, Loss::Forgotten, moment(200)).await.unwrap(), Changed::Yes);
+    assert_eq!(owner.close_lost(&open.id, Loss::Forgotten, moment(201)).await.unwrap(), Changed::No);
+
+    assert!(load(&other, &id).await.credential.answer_lost);
+    assert_eq!(other.open_exchange_count().await.unwrap(), 0);
 }
 
 async fn the_second_answer_to_a_token_is_kept_beside_the_first_alone(db: Arc<TestDatabase>) {
@@ -245,7 +263,7 @@ async fn the_second_answer_to_a_token_is_kept_beside_the_first_alone(db: Arc<Tes
     let spare = async |version| store.spare(&org, credential, version).await.unwrap();
     store.begin(&slow).await.unwrap();
     assert_eq!(store.keep_spare(&slow, &tokens("second")).await.unwrap(), Changed::No, "no first answer is stored");
-    store.close_orphan(&slow.id, moment(200)).await.unwrap();
+    store.close_lost(&slow.id, Loss::Silent, moment(200)).await.unwrap();
     store.begin(&quick).await.unwrap();
     store.store_rotation(&quick, &rotation("first-answer")).await.unwrap();
     assert!(matches!(store.store_rotation(&slow, &rotation("second")).await.unwrap(), Stored::Superseded));

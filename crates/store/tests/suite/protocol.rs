@@ -7,7 +7,7 @@ use holdfast_core::{
     credential::{Reason, Trouble},
     health::Event,
     ports::{
-        Acquired, Begun, Changed, Close, CredentialStore as _, Exchange, Failure, Lease, LeaseStore as _, Marks,
+        Acquired, Begun, Changed, Close, CredentialStore as _, Exchange, Failure, Lease, LeaseStore as _, Loss, Marks,
         Stored, Trigger,
     },
     refresh::OutcomeKind,
@@ -210,7 +210,7 @@ impl<'a> Walk<'a> {
             12 => self.close().await,
             13 => {
                 let row = self.a_row()?;
-                let closed = self.store.close_orphan(&self.exchanges[row].id, moment(300)).await.unwrap();
+                let closed = self.store.close_lost(&self.exchanges[row].id, Loss::Silent, moment(300)).await.unwrap();
                 Some(self.agree("close lost", Statement::CloseLost { row: name(row) }, closed == Changed::Yes))
             }
             14 => self.verdict().await,

@@ -20,6 +20,7 @@ use crate::{
         AuthError, Need, OutcomeKind,
         decide::{self, Case, Look, Next, Orphan, SoFar},
         engine::{FlightResult, chain, ours},
+        recovery::Worker,
         timing,
     },
 };
@@ -55,7 +56,7 @@ impl Flight {
         let doubted = look != Look::Refresh;
         let terms = self.terms(&snapshot).await?;
         let _permit = self.engine.permit(&snapshot.provider).await.map_err(over)?;
-        let exchange = self.begin(&snapshot, held, terms.facts.reuse_grace).await?;
+        let (exchange, _at_work) = self.begin(&snapshot, held, terms.facts.reuse_grace).await?;
         let started = self.uptime();
         let mut sends = 0;
         let mut so_far = SoFar { answer_lost: snapshot.credential.answer_lost, ..SoFar::default() };
@@ -219,7 +220,12 @@ impl Flight {
     }
 
     /// Opens the journal row; relieves an owner that is taken for lost.
-    async fn begin(&self, snapshot: &Arc<Snapshot>, held: &Held, grace: Duration) -> Result<Exchange, Blocked> {
+    async fn begin(
+        &self,
+        snapshot: &Arc<Snapshot>,
+        held: &Held,
+        grace: Duration,
+    ) -> Result<(Exchange, Worker), Blocked> {
         let ports = &self.engine.ports;
         let exchange = Exchange {
             id: ExchangeId::new(ports.clock.as_ref(), ports.random.as_ref()),
@@ -231,6 +237,7 @@ impl Flight {
             trigger: self.trigger,
             started_at: ports.clock.now(),
         };
+        let at_work = self.engine.work_on(&exchange.id);
         let begun = match ports.store.begin(&exchange).await {
             Ok(begun) => begun,
             Err(error) => {
@@ -243,11 +250,11 @@ impl Flight {
         match begun {
             Begun::Yes => {
                 *self.open.lock().expect("no panic happens while it is held") = Some(exchange.clone());
-                Ok(exchange)
+                Ok((exchange, at_work))
             }
             Begun::Moved => Err(Blocked::Over(self.compare_stored().await.unwrap_or_else(|| Err(moved_on())))),
             Begun::Other(open) => {
-                let orphan = decide::orphan(&open, grace, &self.engine.settings);
+                let orphan = self.engine.orphan(&open, grace);
                 if orphan == Orphan::Relieve {
                     self.engine.settle(&open, grace).await.map_err(|error| over(ours(&error)))?;
                 }
@@ -414,8 +421,9 @@ impl Flight {
         if let Err(error) = &declared {
             warn!(error = %chain(error), "could not declare a verdict; going on trying");
             let (engine, exchange, close) = (Arc::clone(&self.engine), exchange.clone(), close.clone());
-            let failure = failure.clone();
+            let (failure, at_work) = (failure.clone(), self.engine.work_on(&exchange.id));
             self.engine.tasks.spawn(async move {
+                let _until_it_is_written = at_work;
                 let store = &engine.ports.store;
                 let row = Some((&exchange, &close));
                 engine.insist("declare a verdict", || store.fail(&exchange.credential, &failure, row)).await;
@@ -510,7 +518,9 @@ impl Flight {
         if let Err(error) = closed {
             warn!(error = %chain(&error), "could not close the journal row; going on trying");
             let (engine, exchange) = (Arc::clone(&self.engine), exchange.clone());
+            let at_work = self.engine.work_on(&exchange.id);
             self.engine.tasks.spawn(async move {
+                let _until_it_is_written = at_work;
                 let store = &engine.ports.store;
                 engine.insist("close the journal row", || store.close(&exchange, &close)).await;
                 engine.forget(&exchange.connector);
