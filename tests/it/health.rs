@@ -9,6 +9,7 @@ use holdfast_tests::{
     on_both,
     service::{LIFE, TestApp},
 };
+use reqwest::Method;
 use serde_json::{Value, json};
 
 on_both! {
@@ -22,6 +23,7 @@ on_both! {
     a_next_client_secret_takes_over,
     a_provider_that_is_down_is_nobodys_fault,
     a_lost_answer_is_told_as_such,
+    a_provider_that_is_odd_for_a_moment_fails_nobody,
     a_busy_provider_is_left_alone_as_long_as_it_says,
 }
 
@@ -66,7 +68,7 @@ async fn only_a_key_that_may_connect_gets_a_connect_link(db: Arc<Database>) {
     let key = app.key_with(&["tokens:read"]).await;
 
     let path = format!("/connectors/{id}/token");
-    let told = app.call(reqwest::Method::GET, &path, Some(&key), None).await.problem(409, "connector_auth_failed");
+    let told = app.call(Method::GET, &path, Some(&key), None).await.problem(409, "connector_auth_failed");
 
     assert_eq!(told.text_of("reconnect_url"), format!("{}/connectors/{id}", app.base));
     // The connector's own page: who is not signed in learns nothing there, not even which ones exist.
@@ -264,4 +266,32 @@ async fn a_busy_provider_is_left_alone_as_long_as_it_says(db: Arc<Database>) {
     assert_eq!(app.acme.counters().exchanges, exchanges);
     app.advance(Duration::from_secs(21));
     let _alive = app.token(&id).await.expect(200);
+}
+
+/// HL-03
+async fn a_provider_that_is_odd_for_a_moment_fails_nobody(db: Arc<Database>) {
+    let app = TestApp::start(&db).await;
+    let id = app.import("acme").await;
+    let token = app.token(&id).await.expect(200).text_of("access_token");
+    app.acme.trouble(|faults| {
+        faults.api_answer = Some(Canned::new(401, r#"{"error":"invalid_token"}"#).for_secs(5));
+        faults.token_answer = Some(Canned::new(503, "<html>starting</html>").content_type("text/html").for_secs(5));
+    });
+
+    for _ in 0..5 {
+        let report = app.post(&format!("/connectors/{id}/test"), json!({})).await.expect(200);
+        assert_eq!(report.json["ok"], false, "{}", report.text);
+        let called = app.proxy(Method::GET, &id, "api/v2/users/me.json", "").await;
+        assert!([401, 503].contains(&called.status), "{}", called.text);
+        let rejected = app.post(&format!("/connectors/{id}/token/rejected"), json!({ "access_token": token })).await;
+        let _told = rejected.problem(503, "refresh_unavailable");
+        assert_eq!(app.show(&id).await["health"], "connected");
+        app.advance(Duration::from_secs(1));
+    }
+
+    let called = app.proxy(Method::GET, &id, "api/v2/users/me.json", "").await;
+    assert_eq!(called.status, 200, "{}", called.text);
+    assert_eq!(app.token(&id).await.expect(200).text_of("access_token"), token, "it was good all the time");
+    let outbox = app.app.store.outbox_rows(&id.as_str().into()).await.unwrap();
+    assert!(outbox.iter().all(|row| row.payload["to"] != "auth_failed"), "{outbox:?}");
 }
