@@ -48,6 +48,8 @@ pub(super) struct Farm {
     pub(super) database: Database,
     pub(super) running: Vec<Running>,
     pub(super) key: String,
+    /// Their folder, with logs and lifeboat.
+    _installation: Installation,
 }
 
 impl Farm {
@@ -71,7 +73,7 @@ impl Farm {
             running.push(installation.serve().await?);
         }
         let key = installation.key().await?;
-        Ok(Self { endpoint, database, running, key })
+        Ok(Self { endpoint, database, running, key, _installation: installation })
     }
 
     /// Connectors whose tokens live for a day.
