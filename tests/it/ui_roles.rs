@@ -81,6 +81,8 @@ const TABLE: &[(&str, &str, Takes)] = &[
     ("GET", "/reconnect/{token}", Takes::Link),
     ("POST", "/reconnect/{token}", Takes::Link),
     ("GET", "/oauth/callback", Takes::Link),
+    ("GET", "/connect/key/{state}", Takes::Link),
+    ("POST", "/connect/key/{state}", Takes::Link),
     ("GET", "/connect/ended/{session}", Takes::Link),
     ("GET", "/connect/trouble/{word}", Takes::Link),
     ("GET", "/agents", Takes::SignedIn),

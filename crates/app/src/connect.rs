@@ -3,12 +3,14 @@
 //! GET on a link only shows a page, since mail scanners follow links; a POST from that page starts the consent, bound
 //! to this browser by a cookie. `state` works once, for ten minutes. Nothing is written before the provider has said
 //! whose account came back. Somebody who is signed in needs no link: [`begin`]. A link
-//! of a mail (`reconnect.rs`) has a page of its own before the same consent.
+//! of a mail (`reconnect.rs`) has a page of its own before the same consent. Where the provider gives keys and asks for no
+//! consent, a page of ours (`key.rs`) stands in the place of the provider's.
 
 mod asked;
 mod callback;
 mod consent;
 mod ending;
+mod key;
 mod progress;
 mod reconnect;
 mod start;
@@ -77,6 +79,8 @@ pub(crate) fn routes() -> Routes {
         .get("/reconnect/{token}", Needs::Link, reconnect::show)
         .post("/reconnect/{token}", Needs::Link, reconnect::start)
         .get("/oauth/callback", Needs::Link, callback::callback)
+        .get("/connect/key/{state}", Needs::Link, key::show)
+        .post("/connect/key/{state}", Needs::Link, key::take)
         .get("/connect/ended/{session}", Needs::Link, callback::ended)
         .get("/connect/trouble/{word}", Needs::Link, callback::trouble)
         .referring_nobody()

@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use holdfast_core::{
-    ConnectorId, Health, OrgId, Secret, Snapshot, TokenSet, Version,
+    ConnectorId, Health, OrgId, Secret, Snapshot, Version,
     health::Event,
     ports::{CredentialStore as _, StoreError},
 };
@@ -26,8 +26,8 @@ pub struct Grant {
     pub connector: ConnectorId,
     /// Of the consent, from [`Store::start_session`].
     pub sequence: i64,
-    /// What the code brought.
-    pub tokens: TokenSet,
+    /// What the consent brought, or the key that a person gave.
+    pub secret: Secret,
     /// What the provider's who-am-I call said; `None` keeps what is stored.
     pub identity: Option<Value>,
     /// Merged by name; others survive.
@@ -85,7 +85,7 @@ impl Store {
         let org = OrgId::from(locked.org_id);
         let version = Version(locked.version).next();
         let key = self.data_key(&tx, &org).await?;
-        let columns = Columns::of(&Secret::Tokens(grant.tokens.clone()), &key, &org, &locked.id)
+        let columns = Columns::of(&grant.secret, &key, &org, &locked.id)
             .ok_or_else(|| StoreError::new(doing))?;
         let write = WriteSecret { credential: &locked.id, version, columns, due_at: grant.due_at, at: grant.at };
         write.run(&tx, doing, "").await?;

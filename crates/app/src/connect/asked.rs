@@ -1,11 +1,11 @@
-//! What a consent is about: connector, provider, account, and the facts of its token endpoint.
+//! What a consent is about: connector, provider, account, and how that authenticates.
 
 use std::sync::Arc;
 
 use holdfast_core::{
     Snapshot,
     ports::StoreError,
-    provider::{Account, Auth, OAuth2, Provider},
+    provider::{Account, Auth, Provider},
 };
 use holdfast_store::Session;
 
@@ -16,14 +16,14 @@ pub(super) struct Asked {
     pub(super) snapshot: Arc<Snapshot>,
     pub(super) provider: Arc<dyn Provider>,
     pub(super) account: Account,
-    pub(super) facts: Box<OAuth2>,
+    pub(super) auth: Auth,
 }
 
 /// Why there is nothing to ask.
 pub(super) enum NotAsked {
     /// The connector was removed.
     Removed,
-    /// No adapter, or one that needs no consent: the provider's name.
+    /// No adapter: the provider's id.
     NoAdapter(String),
     /// Nobody has named the account: the provider's name.
     NoAccount(String),
@@ -61,8 +61,6 @@ pub(super) fn about(
     let name = provider.about().name;
     let account = if snapshot.account.is_empty() { named.unwrap_or_default() } else { &snapshot.account };
     let account = provider.account(account).map_err(|_| NotAsked::NoAccount(name.to_owned()))?;
-    match provider.auth(&account) {
-        Auth::OAuth2(facts) => Ok(Asked { snapshot, provider, account, facts }),
-        Auth::ApiKey(_) => Err(NotAsked::NoAdapter(name.to_owned())),
-    }
+    let auth = provider.auth(&account);
+    Ok(Asked { snapshot, provider, account, auth })
 }

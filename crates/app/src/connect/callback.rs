@@ -17,7 +17,7 @@ use tokio::sync::oneshot;
 use tracing::error;
 
 use super::{
-    consent,
+    consent::{self, Brought},
     ending::{Ended, Told},
     progress, reconnect,
 };
@@ -43,7 +43,7 @@ pub(super) struct Answer {
 
 /// What goes wrong before a consent is known to be this browser's. Each has a page of its own address.
 #[derive(Clone, Copy)]
-enum Early {
+pub(super) enum Early {
     Nothing,
     Unknown,
     OtherBrowser,
@@ -64,7 +64,7 @@ impl Early {
         }
     }
 
-    fn trouble(self, person: Option<&Person>) -> Trouble {
+    pub(super) fn trouble(self, person: Option<&Person>) -> Trouble {
         let (status, title, way_on) = match self {
             Self::Nothing => (
                 StatusCode::BAD_REQUEST,
@@ -117,7 +117,8 @@ pub(super) async fn callback(
     answer: Result<Query<Answer>, QueryRejection>,
 ) -> Redirect {
     let Ok(Query(answer)) = answer else { return Redirect::to(&trouble_path(Early::Nothing)) };
-    match taken(&app, &jar, answer).await {
+    let brought = Brought::Answer { code: answer.code, error: answer.error };
+    match taken(&app, &jar, answer.state.as_deref(), brought).await {
         Ok(session) => Redirect::to(&format!("/connect/ended/{session}")),
         Err(early) => Redirect::to(&trouble_path(early)),
     }
@@ -134,8 +135,13 @@ pub(super) async fn trouble(person: Result<Option<Person>, Trouble>, Path(word):
 }
 
 /// Has the consent worked off, once, and answers the id of its session.
-async fn taken(app: &Arc<App>, jar: &CookieJar, answer: Answer) -> Result<String, Early> {
-    let state = answer.state.as_deref().filter(|state| !state.is_empty()).ok_or(Early::Nothing)?;
+pub(super) async fn taken(
+    app: &Arc<App>,
+    jar: &CookieJar,
+    state: Option<&str>,
+    brought: Brought,
+) -> Result<String, Early> {
+    let state = state.filter(|state| !state.is_empty()).ok_or(Early::Nothing)?;
     let hash = keys::hash(state);
     // Before the state is spent: another browser than the one that started must not burn it.
     let found = app.store.find_session_by_state(&hash).await?.ok_or(Early::Unknown)?;
@@ -161,7 +167,7 @@ async fn taken(app: &Arc<App>, jar: &CookieJar, answer: Answer) -> Result<String
         // Whoever waited for it may be gone.
         tell.send(early).ok();
         if let Some(session) = session {
-            consent::work(&app2, &session, answer.code, answer.error.as_deref()).await;
+            consent::work(&app2, &session, brought).await;
         }
     });
     if let Some(early) = told.await.map_err(|_| Early::Ours)? {
@@ -177,7 +183,7 @@ async fn taken(app: &Arc<App>, jar: &CookieJar, answer: Answer) -> Result<String
     Ok(id)
 }
 
-fn same_browser(app: &App, jar: &CookieJar, session: &Session) -> bool {
+pub(super) fn same_browser(app: &App, jar: &CookieJar, session: &Session) -> bool {
     let here = Kind::Browser.read(app, jar).map(|cookie| keys::hash(&cookie));
     match (&here, &session.browser_hash) {
         (Some(here), Some(started)) => bool::from(here.as_slice().ct_eq(started)),

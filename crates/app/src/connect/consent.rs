@@ -8,6 +8,7 @@ use holdfast_core::{
     error::ErrorKind,
     exchange::{self, Grant as CodeGrant, Outcome},
     ports::StoreError,
+    provider::{Auth, OAuth2},
     refresh::timing,
 };
 use holdfast_store::{CheckedGrant, Created, Entry, Grant, Granted, KeptGrant, Purpose, Session};
@@ -21,10 +22,26 @@ use super::{
 };
 use crate::{app::App, care};
 
+/// What a person brought back.
+pub(super) enum Brought {
+    /// From the provider.
+    Answer {
+        /// To be exchanged.
+        code: Option<SecretString>,
+        /// Why there is none.
+        error: Option<String>,
+    },
+    /// A key, from our own page.
+    Key(SecretString),
+}
+
 /// Works it off to its end, whatever it takes, and notes that.
-pub(super) async fn work(app: &Arc<App>, session: &Session, code: Option<SecretString>, error: Option<&str>) {
+pub(super) async fn work(app: &Arc<App>, session: &Session, brought: Brought) {
     let mut progress = Progress::default();
-    let (ended, grant) = consent(app, session, code, error, &mut progress).await;
+    let (ended, grant) = match brought {
+        Brought::Answer { code, error } => consent(app, session, code, error.as_deref(), &mut progress).await,
+        Brought::Key(key) => (take_key(app, session, key, &mut progress).await, None),
+    };
     finish(app, session, &ended, grant.as_ref(), &mut progress).await;
 }
 
@@ -55,13 +72,33 @@ async fn consent(
     };
     let name = asked.provider.about().name;
     let Some(code) = code.filter(|_| error.is_none()) else { return (ended(name, Ending::refused(error)), None) };
-    match redeem(app, &asked, session, &code).await {
+    let Auth::OAuth2(facts) = &asked.auth else { return (ended(name, Ending::CannotAsk), None) };
+    match redeem(app, &asked, facts, session, &code).await {
         Ok(grant) => {
             app.consents.begin(&grant);
             let ending = settle(app, session, &asked, &grant, progress).await;
             (ended(name, ending), Some(grant))
         }
         Err(ending) => (ended(name, ending), None),
+    }
+}
+
+/// The same with a key that a person gave in place of a consent. It is theirs: nothing is lost with it, and nothing has
+/// to be given back.
+async fn take_key(app: &Arc<App>, session: &Session, key: SecretString, progress: &mut Progress) -> Ended {
+    progress.authorised = true;
+    progress::note(app, session, progress).await;
+    match asked(app, session).await {
+        Ok(asked) if matches!(asked.auth, Auth::ApiKey(_)) => {
+            let secret = Secret::ApiKey(key);
+            let ending = match checked(app, session, &asked, &secret, None, progress).await {
+                Ok(checked) => store(app, session, &asked, &secret, session.sequence, checked).await,
+                Err(ending) => ending,
+            };
+            ended(asked.provider.about().name, ending)
+        }
+        Ok(asked) => ended(asked.provider.about().name, Ending::CannotAsk),
+        Err(not_asked) => cannot_ask(not_asked),
     }
 }
 
@@ -92,19 +129,20 @@ async fn settle(
     keep(app, grant).await;
     progress.authorised = true;
     progress::note(app, session, progress).await;
+    let secret = Secret::Tokens(grant.tokens.clone());
     let checked = match grant.checked.clone() {
         Some(checked) => Ok(checked),
-        None => checked(app, session, asked, grant, progress).await,
+        None => checked(app, session, asked, &secret, grant.scopes.as_ref(), progress).await,
     };
     match checked {
         Ok(checked) => {
             // What was found out needs not be asked again, when the token may be over.
             keep(app, &KeptGrant { checked: Some(checked.clone()), ..grant.clone() }).await;
-            store(app, session, asked, grant, checked).await
+            store(app, session, asked, &secret, grant.sequence, checked).await
         }
         Err(ending) => {
             // The mistaken grant is given back; nothing of it was stored.
-            give_back(app, asked, grant).await;
+            give_back(app, asked, &secret).await;
             ending
         }
     }
@@ -126,9 +164,11 @@ async fn take_out(app: &App, grant: &KeptGrant) {
     app.consents.end(grant);
 }
 
-async fn give_back(app: &App, asked: &Asked, grant: &KeptGrant) {
-    if let Ok(Some(client)) = app.apps.of(&grant.provider).await {
-        app.engine.revoke(&asked.facts, &client, &grant.tokens.access_token).await;
+async fn give_back(app: &App, asked: &Asked, secret: &Secret) {
+    if let (Auth::OAuth2(facts), Secret::Tokens(tokens)) = (&asked.auth, secret)
+        && let Ok(Some(client)) = app.apps.of(&asked.snapshot.provider).await
+    {
+        app.engine.revoke(facts, &client, &tokens.access_token).await;
     }
 }
 
@@ -181,7 +221,13 @@ async fn go_on(app: &Arc<App>, grant: &KeptGrant) -> Result<(), StoreError> {
     Ok(())
 }
 
-async fn redeem(app: &Arc<App>, asked: &Asked, session: &Session, code: &SecretString) -> Result<KeptGrant, Ending> {
+async fn redeem(
+    app: &Arc<App>,
+    asked: &Asked,
+    facts: &OAuth2,
+    session: &Session,
+    code: &SecretString,
+) -> Result<KeptGrant, Ending> {
     let client = match app.apps.of(&asked.snapshot.provider).await {
         Ok(Some(client)) => client,
         Ok(None) => return Err(Ending::NoApp),
@@ -190,12 +236,12 @@ async fn redeem(app: &Arc<App>, asked: &Asked, session: &Session, code: &SecretS
             return Err(Ending::StartLost);
         }
     };
-    if asked.facts.pkce && session.verifier.is_none() {
+    if facts.pkce && session.verifier.is_none() {
         return Err(Ending::StartLost);
     }
     let redirect_uri = app.redirect_uri();
     let grant = CodeGrant::Code { code, redirect_uri: &redirect_uri, verifier: session.verifier.as_ref() };
-    let answer = match app.engine.redeem(asked.provider.as_ref(), &asked.facts, &client, &grant).await {
+    let answer = match app.engine.redeem(asked.provider.as_ref(), facts, &client, &grant).await {
         Outcome::Rotated(answer) => answer,
         other => return Err(Ending::not_exchanged(&other)),
     };
@@ -206,7 +252,7 @@ async fn redeem(app: &Arc<App>, asked: &Asked, session: &Session, code: &SecretS
         sequence: session.sequence,
         provider: asked.snapshot.provider.clone(),
         account: asked.account.id.clone(),
-        tokens: exchange::merge(&asked.facts, None, &answer, app.seams.clock.now()),
+        tokens: exchange::merge(facts, None, &answer, app.seams.clock.now()),
         scopes: answer.scopes,
         checked: None,
     })
@@ -217,11 +263,11 @@ async fn checked(
     app: &Arc<App>,
     session: &Session,
     asked: &Asked,
-    grant: &KeptGrant,
+    secret: &Secret,
+    scopes: Option<&Vec<String>>,
     progress: &mut Progress,
 ) -> Result<CheckedGrant, Ending> {
-    let secret = Secret::Tokens(grant.tokens.clone());
-    let api = ApiClient::with(&app.engine, &asked.snapshot.provider, &asked.account.id, secret);
+    let api = ApiClient::with(&app.engine, &asked.snapshot.provider, &asked.account.id, secret.clone());
     let identity = api.ok_or(Ending::CannotAsk)?.identity().await.map_err(|error| match error.kind {
         ErrorKind::Forbidden | ErrorKind::AuthFailed => Ending::NotLetIn { why: error.message },
         _ => Ending::NoIdentity,
@@ -234,9 +280,13 @@ async fn checked(
         });
     }
     progress.who = Some(who(app, session, &identity).await);
-    let granted = identity.scopes.as_ref().or(grant.scopes.as_ref());
+    let granted = identity.scopes.as_ref().or(scopes);
     let lacks = |scope: &&String| granted.is_some_and(|granted| !granted.contains(scope));
-    let missing: Vec<_> = asked.facts.scopes.iter().filter(lacks).cloned().collect();
+    let wanted = match &asked.auth {
+        Auth::OAuth2(facts) => facts.scopes.as_slice(),
+        Auth::ApiKey(_) => &[],
+    };
+    let missing: Vec<_> = wanted.iter().filter(lacks).cloned().collect();
     progress.permissions = Some(Permissions { missing: missing.clone(), told: granted.is_some() });
     progress::note(app, session, progress).await;
     if !missing.is_empty() {
@@ -262,24 +312,33 @@ async fn who(app: &Arc<App>, session: &Session, identity: &Identity) -> Who {
 }
 
 /// Stores the grant, whatever it takes: it exists at the provider, and nobody else has it.
-async fn store(app: &Arc<App>, session: &Session, asked: &Asked, kept: &KeptGrant, checked: CheckedGrant) -> Ending {
+async fn store(
+    app: &Arc<App>,
+    session: &Session,
+    asked: &Asked,
+    secret: &Secret,
+    sequence: i64,
+    checked: CheckedGrant,
+) -> Ending {
     let snapshot: &Snapshot = &asked.snapshot;
-    let (id, account) = (&kept.connector, &asked.account);
+    let (id, account) = (&session.connector, &asked.account);
     if snapshot.account.is_empty() {
         let name = || app.store.name_account(id, &account.id, &account.display);
         match app.engine.insist("name the account of a connector", name).await {
             Created::New(_) => {}
             Created::Exists(other) | Created::AliasTaken(other) => {
-                give_back(app, asked, kept).await;
+                give_back(app, asked, secret).await;
                 return Ending::Taken { account: account.display.clone(), connector: Some(other.to_string()) };
             }
         }
     }
     let grant = Grant {
         connector: id.clone(),
-        sequence: kept.sequence,
-        due_at: timing::due_at(&kept.tokens, &snapshot.credential.id, &app.config.engine()),
-        tokens: kept.tokens.clone(),
+        sequence,
+        due_at: secret
+            .tokens()
+            .and_then(|tokens| timing::due_at(tokens, &snapshot.credential.id, &app.config.engine())),
+        secret: secret.clone(),
         identity: Some(checked.identity),
         extras: Vec::new(),
         at: app.seams.clock.now(),
@@ -299,11 +358,11 @@ async fn store(app: &Arc<App>, session: &Session, asked: &Asked, kept: &KeptGran
             Ending::Connected { account: account.display.clone(), who: checked.who, again }
         }
         Granted::Older => {
-            give_back(app, asked, kept).await;
+            give_back(app, asked, secret).await;
             Ending::Overtaken
         }
         Granted::Gone => {
-            give_back(app, asked, kept).await;
+            give_back(app, asked, secret).await;
             Ending::Removed
         }
     }

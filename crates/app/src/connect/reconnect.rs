@@ -11,7 +11,7 @@ use axum::{
     http::{StatusCode, header},
     response::{IntoResponse, Response},
 };
-use holdfast_core::{Health, Provider, Role, Snapshot, TokenSet, ports::StoreError};
+use holdfast_core::{Health, Provider, Role, Snapshot, TokenSet, ports::StoreError, provider::AuthKind};
 use holdfast_store::{Session, User, Way};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Serialize;
@@ -72,6 +72,8 @@ struct ReconnectPage<'a> {
     when: &'static str,
     moment: String,
     scopes: Vec<&'a str>,
+    /// A key is asked for, on a page of ours.
+    key: bool,
     name: String,
 }
 
@@ -105,6 +107,7 @@ pub(super) async fn show(
         when,
         moment: moment(at),
         scopes: about.scopes.iter().map(|scope| scope.words).collect(),
+        key: about.auth_kind == AuthKind::ApiKey,
         name: line(&called::connector(&app, &snapshot), 100),
         account,
     };

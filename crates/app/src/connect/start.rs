@@ -10,7 +10,7 @@ use axum::{
 use holdfast_core::{
     Health, Snapshot,
     exchange::{AuthorizeUrl, authorize_url},
-    provider::{Auth, Provider},
+    provider::{Auth, AuthKind, Provider},
 };
 use holdfast_store::{NewSession, Purpose, Session, StartSession, Way};
 use secrecy::ExposeSecret;
@@ -47,6 +47,8 @@ struct LinkPage<'a> {
     account: Option<&'a str>,
     org: &'a str,
     scopes: Vec<&'a str>,
+    /// A key is asked for, on a page of ours.
+    key: bool,
     field: Option<AccountField<'a>>,
 }
 
@@ -82,9 +84,6 @@ async fn page(
 ) -> Result<Response, Trouble> {
     let about = provider.about();
     let account = provider.account(&snapshot.account).ok();
-    if matches!(account.as_ref().map(|account| provider.auth(account)), Some(Auth::ApiKey(_))) {
-        return Err(no_app(about.name));
-    }
     let org = app.store.org_name(&snapshot.org).await?.unwrap_or_default();
     let again = session.purpose == Purpose::Reconnect;
     let (value, problem) = refused.unwrap_or((session.account.as_deref().unwrap_or_default(), ""));
@@ -102,6 +101,7 @@ async fn page(
         account: display,
         org: &org,
         scopes: about.scopes.iter().map(|scope| scope.words).collect(),
+        key: about.auth_kind == AuthKind::ApiKey,
         field,
     };
     let title = format!("{} {}", if again { "Reconnect" } else { "Connect" }, display.unwrap_or(about.name));
@@ -183,7 +183,7 @@ pub(crate) async fn begin(
         at,
         expires_at: at + LINK_LIFE,
     };
-    if app.apps.of(&snapshot.provider).await?.is_none() {
+    if matches!(asked.auth, Auth::OAuth2(_)) && app.apps.of(&snapshot.provider).await?.is_none() {
         return Err(no_app(asked.provider.about().name));
     }
     app.store.create_session(&session).await?;
@@ -195,7 +195,7 @@ pub(super) fn purpose(snapshot: &Snapshot) -> Purpose {
     if snapshot.health == Health::Pending { Purpose::Connect } else { Purpose::Reconnect }
 }
 
-/// Starts the consent of this session; answers the provider's page for it.
+/// Starts the consent of this session; answers the provider's page for it, or ours that asks for a key.
 async fn send(
     app: &App,
     asked: &Asked,
@@ -203,9 +203,14 @@ async fn send(
     account: Option<String>,
     browser: &str,
 ) -> Result<HeaderValue, Trouble> {
-    let Some(client) = app.apps.of(&asked.snapshot.provider).await? else {
-        return Err(no_app(asked.provider.about().name));
+    let client = match &asked.auth {
+        Auth::OAuth2(facts) => match app.apps.of(&asked.snapshot.provider).await? {
+            Some(client) => Some((facts, client)),
+            None => return Err(no_app(asked.provider.about().name)),
+        },
+        Auth::ApiKey(_) => None,
     };
+    let pkce = client.as_ref().is_some_and(|(facts, _)| facts.pkce);
     let random = app.seams.random.as_ref();
     let (state, verifier) = (keys::secret_text("", random), keys::secret_text("", random));
     let at = app.seams.clock.now();
@@ -213,7 +218,7 @@ async fn send(
         link_hash: *link_hash,
         state_hash: keys::hash(state.expose_secret()),
         browser_hash: keys::hash(browser),
-        verifier: asked.facts.pkce.then(|| verifier.clone()),
+        verifier: pkce.then(|| verifier.clone()),
         account,
         at,
         state_expires_at: at + STATE_LIFE,
@@ -221,15 +226,20 @@ async fn send(
     if app.store.start_session(&start).await?.is_none() {
         return Err(spent());
     }
-    let redirect_uri = app.redirect_uri();
-    let parts = AuthorizeUrl {
-        client_id: &client.client_id,
-        redirect_uri: &redirect_uri,
-        state: state.expose_secret(),
-        verifier: asked.facts.pkce.then_some(&verifier),
+    let target = match client {
+        Some((facts, client)) => {
+            let redirect_uri = app.redirect_uri();
+            let parts = AuthorizeUrl {
+                client_id: &client.client_id,
+                redirect_uri: &redirect_uri,
+                state: state.expose_secret(),
+                verifier: pkce.then_some(&verifier),
+            };
+            authorize_url(facts, &parts).into()
+        }
+        None => format!("/connect/key/{}", state.expose_secret()),
     };
-    let target = authorize_url(&asked.facts, &parts);
-    Ok(HeaderValue::try_from(target.as_str()).expect("a URL is a valid header"))
+    Ok(HeaderValue::try_from(target).expect("a URL is a valid header"))
 }
 
 async fn open_session(app: &App, link: &str) -> Result<Session, Trouble> {

@@ -366,6 +366,7 @@ static ABOUT: About = About {
     account_label: "Account",
     account_example: "acme",
     account_rule: "any label",
+    key_help: None,
     scopes: &[],
     tools: &[],
     webhooks: false,

@@ -44,6 +44,7 @@ macro_rules! about {
             account_label: "Account",
             account_example: "acme",
             account_rule: "any label",
+            key_help: None,
             scopes: &[],
             tools: &[],
             webhooks: false,

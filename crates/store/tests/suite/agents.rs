@@ -79,7 +79,7 @@ async fn reconnect(store: &Store, connector: &ConnectorId, sequence: i64) {
     let grant = Grant {
         connector: connector.clone(),
         sequence,
-        tokens: tokens("again"),
+        secret: Secret::Tokens(tokens("again")),
         identity: None,
         extras: Vec::new(),
         due_at: None,

@@ -25,7 +25,7 @@ fn grant(connector: &ConnectorId, sequence: i64, mark: &str) -> Grant {
     Grant {
         connector: connector.clone(),
         sequence,
-        tokens: tokens(mark),
+        secret: Secret::Tokens(tokens(mark)),
         identity: Some(json!({"account_id": "acme", "name": mark})),
         extras: vec![("host".to_owned(), SecretString::from(format!("host-{mark}")))],
         due_at: Some(moment(8000)),

@@ -3,7 +3,7 @@
 use std::{collections::HashSet, sync::Arc};
 
 use holdfast_core::{
-    ConnectorId, Snapshot, Version,
+    ConnectorId, Secret, Snapshot, Version,
     credential::{Reason, Trouble},
     health::Event,
     ports::{
@@ -337,7 +337,7 @@ impl<'a> Walk<'a> {
         let grant = Grant {
             connector: self.first.connector.clone(),
             sequence: i64::from(self.sequence),
-            tokens: tokens(&mark(set)?),
+            secret: Secret::Tokens(tokens(&mark(set)?)),
             identity: None,
             extras: Vec::new(),
             due_at: None,

@@ -54,7 +54,7 @@ impl Tile {
 }
 
 async fn ready(app: &App, about: &About) -> Result<bool, Trouble> {
-    Ok(about.auth_kind == AuthKind::OAuth2 && app.apps.of(about.id).await?.is_some())
+    Ok(about.auth_kind == AuthKind::ApiKey || app.apps.of(about.id).await?.is_some())
 }
 
 #[derive(Default, Deserialize)]
@@ -105,6 +105,9 @@ struct FormPage<'a> {
     name: &'a str,
     problems: Problems,
     scopes: Vec<ScopeLine>,
+    /// A key is asked for, in place of a consent.
+    key: bool,
+    help: Option<&'static str>,
     ready: bool,
     redirect_uri: String,
 }
@@ -144,6 +147,8 @@ async fn page(
         name: &typed.name,
         problems,
         scopes: about.scopes.iter().map(|scope| ScopeLine { name: scope.name, words: scope.words }).collect(),
+        key: about.auth_kind == AuthKind::ApiKey,
+        help: about.key_help,
         ready: ready(app, about).await?,
         redirect_uri: app.redirect_uri(),
     };

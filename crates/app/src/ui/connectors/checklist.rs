@@ -1,7 +1,7 @@
 //! How far a consent is that was started here: a live checklist, and the way on where it came to nothing.
 
 use chrono::{DateTime, Utc};
-use holdfast_core::Health;
+use holdfast_core::{Health, provider::AuthKind};
 use holdfast_store::Session;
 use serde::Serialize;
 
@@ -62,6 +62,7 @@ impl Checklist {
     /// Of this consent.
     pub(super) fn new(app: &App, session: &Session, provider: &str, account: &str, now: DateTime<Utc>) -> Self {
         let name = app.provider_name(provider);
+        let key = app.providers().find(provider).is_some_and(|found| found.about().auth_kind == AuthKind::ApiKey);
         let shown = called::account(app, provider, session.account.as_deref().unwrap_or(account));
         let stand = connect::stand(session, now);
         let plain = |tone, title: String, text: &str| Self {
@@ -76,6 +77,11 @@ impl Checklist {
             app: false,
         };
         match stand {
+            Stand::Away if key => plain(
+                words::IDLE,
+                "The key is not given yet".to_owned(),
+                "Go on in the window where it is asked for. If that is closed, try again; nothing was changed.",
+            ),
             Stand::Away => plain(
                 words::IDLE,
                 format!("{name} waits for your answer"),
@@ -87,7 +93,7 @@ impl Checklist {
                 "A consent has to be given within ten minutes. Try again; nothing was changed.",
             ),
             Stand::CutOff(progress) => Self {
-                steps: steps(name, &progress, None, false, true),
+                steps: steps((name, key), &progress, None, false, true),
                 ..plain(
                     words::WARN,
                     "This was cut off".to_owned(),
@@ -97,7 +103,7 @@ impl Checklist {
             Stand::Working(progress) => Self {
                 working: true,
                 again: false,
-                steps: steps(name, &progress, None, true, false),
+                steps: steps((name, key), &progress, None, true, false),
                 ..plain(
                     words::IDLE,
                     format!("Connecting {shown}"),
@@ -122,7 +128,7 @@ impl Checklist {
                     },
                     tone,
                     working: testing,
-                    steps: steps(name, &progress, failed, testing, cut),
+                    steps: steps((name, key), &progress, failed, testing, cut),
                     again: !ended.ok() && !matches!(ended.ending, Ending::Taken { .. } | Ending::Removed),
                     other: match &ended.ending {
                         Ending::OtherAccount { got, got_id, .. } => {
@@ -166,8 +172,14 @@ fn failed_at(ending: &Ending) -> Option<At> {
     }
 }
 
-/// `working`: the first that is not reached is under way. `cut`: it was, when what was at it ended.
-fn steps(provider: &str, progress: &Progress, failed: Option<At>, working: bool, cut: bool) -> Vec<Step> {
+/// Of a provider, which may be one that gives keys. `working`: the first that is not reached is under way. `cut`: it was, when what was at it ended.
+fn steps(
+    (provider, key): (&str, bool),
+    progress: &Progress,
+    failed: Option<At>,
+    working: bool,
+    cut: bool,
+) -> Vec<Step> {
     let identity = progress.who.as_ref().map(|who| {
         let role = who.role.as_deref().map(|role| format!(", {role}")).unwrap_or_default();
         let before = who.before.as_deref().map(|before| format!("; before it was {before}")).unwrap_or_default();
@@ -184,7 +196,11 @@ fn steps(provider: &str, progress: &Progress, failed: Option<At>, working: bool,
         Err(error) => error.clone(),
     });
     let done = [
-        (At::Authorised, "Authorised", progress.authorised, Some(format!("{provider} accepted the consent"))),
+        if key {
+            (At::Authorised, "Key", progress.authorised, Some("It was given here".to_owned()))
+        } else {
+            (At::Authorised, "Authorised", progress.authorised, Some(format!("{provider} accepted the consent")))
+        },
         (At::Identity, "Identity", identity.is_some(), identity),
         (At::Permissions, "Permissions", permissions.is_some(), granted),
         (At::Test, "First test", progress.test.is_some(), test),
