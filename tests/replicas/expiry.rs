@@ -52,6 +52,21 @@ async fn two_hundred_callers_at_expiry_get_one_token_from_one_exchange() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_said_of_a_refresh_names_its_connector_version_and_fence() {
+    let cluster = Cluster::start().await;
+    let (one, _two) = cluster.two(&[]).await;
+    let expired = cluster.expired(&one, "acme").await;
+
+    one.token(&expired.id).await;
+
+    let said = one.said("rotated the credential of connector");
+    let line: serde_json::Value = serde_json::from_str(&said[0]).unwrap();
+    let span = &line["span"];
+    assert_eq!(span["connector.id"], expired.id.as_str(), "{line}");
+    assert_eq!((&span["credential.version"], &span["lease.fencing_token"]), (&1.into(), &1.into()), "{line}");
+}
+
 /// RF-10.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_exchange_ends_well_although_all_its_callers_hang_up() {

@@ -6,7 +6,7 @@ mod steps;
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use futures::FutureExt;
-use tracing::{Instrument, error, info_span, warn};
+use tracing::{Instrument, Span, error, field, info_span, warn};
 
 use super::{
     AuthError, Engine, Need, OutcomeKind,
@@ -55,7 +55,13 @@ impl Flight {
     }
 
     pub(super) async fn run(self) -> FlightResult {
-        let span = info_span!("refresh", connector.id = %self.connector, credential.id = %self.credential);
+        let span = info_span!(
+            "refresh",
+            connector.id = %self.connector,
+            credential.id = %self.credential,
+            credential.version = field::Empty,
+            lease.fencing_token = field::Empty,
+        );
         // A panic must not leave the flight in the map: the next caller could never start another one.
         let flown = AssertUnwindSafe(self.fly()).catch_unwind().instrument(span).await;
         flown.unwrap_or_else(|_| self.panicked())
@@ -97,7 +103,10 @@ impl Flight {
             changes.mark_unchanged();
             let asked = self.uptime();
             match ports.leases.acquire(&self.credential, &self.engine.holder, ttl).await {
-                Ok(Acquired::Yes(lease)) => return Ok(Held { lease, until: asked + ttl }),
+                Ok(Acquired::Yes(lease)) => {
+                    Span::current().record("lease.fencing_token", lease.fencing_token);
+                    return Ok(Held { lease, until: asked + ttl });
+                }
                 Ok(Acquired::Held { remaining }) => {
                     let left = deadline.saturating_sub(self.uptime());
                     if left.is_zero() {

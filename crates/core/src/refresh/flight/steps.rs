@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use chrono::{DateTime, Utc};
-use tracing::{error, info, warn};
+use tracing::{Span, error, info, warn};
 
 use super::{Flight, Held};
 use crate::{
@@ -44,6 +44,7 @@ pub(super) enum Blocked {
 impl Flight {
     pub(super) async fn exchange(&self, held: &mut Held) -> Result<Arc<Snapshot>, Blocked> {
         let mut snapshot = self.reread().await?;
+        Span::current().record("credential.version", snapshot.credential.version.0);
         let look = self.engine.look(&snapshot, &self.need);
         match look {
             Look::Serve => return Ok(snapshot),
