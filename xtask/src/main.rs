@@ -1,7 +1,8 @@
-//! The chores of the workspace: `cargo xtask test`, `torture`, `lint` and `bench`.
+//! The chores of the workspace: `cargo xtask test`, `torture`, `clients`, `lint` and `bench`.
 
 mod apt;
 mod bench;
+mod clients;
 mod lint;
 mod postgres;
 mod redis;
@@ -20,6 +21,7 @@ const USAGE: &str = "usage: cargo xtask COMMAND
 
   test [--suite NAME]... [--list] [-- ARGS]   builds everything, then runs the suites; ARGS go to each test binary
   torture [--minutes N] [--seed S]            four replicas and everything that goes wrong, for so long (5)
+  clients [-- ARGS]                           the sandboxes against client libraries from PyPI
   lint                                        formatting, clippy, dependencies, Dockerfile, compose file
   bench [-- ARGS]                             builds for release and runs the benchmark
 
@@ -31,6 +33,7 @@ HOLDFAST_TEST_CHROMIUM, HOLDFAST_TEST_CHROMEDRIVER: paths of the two, for browse
 enum Command {
     Test { wanted: Vec<String>, list: bool, passed_on: Vec<String> },
     Torture { minutes: u32, seed: u64 },
+    Clients { passed_on: Vec<String> },
     Lint,
     Bench { passed_on: Vec<String> },
     Help,
@@ -47,6 +50,7 @@ fn main() -> ExitCode {
     let done = run::heed_signals().and_then(|()| match command {
         Command::Test { wanted, list, passed_on } => test::run(&wanted, list, &passed_on, &[], Duration::ZERO),
         Command::Torture { minutes, seed } => torture(minutes, seed),
+        Command::Clients { passed_on } => clients::run(&passed_on),
         Command::Lint => lint::run(),
         Command::Bench { passed_on } => bench::run(&passed_on),
         Command::Help => {
@@ -106,6 +110,7 @@ fn parse(args: impl Iterator<Item = String>) -> anyhow::Result<Command> {
             }
             return Ok(Command::Torture { minutes, seed });
         }
+        Some("clients") => Command::Clients { passed_on },
         Some("lint") if passed_on.is_empty() => Command::Lint,
         Some("bench") => Command::Bench { passed_on },
         Some("help" | "--help" | "-h") => Command::Help,
@@ -155,6 +160,7 @@ mod tests {
             "torture 5",
             "torture --minutes x",
             "lint now",
+            "clients zenpy",
             "lint -- x",
             "bench x",
         ] {

@@ -21,6 +21,8 @@ const NOTHING: &[Need] = &[];
 const DATABASE: &[Need] = &[Need::Postgres];
 const SERVERS: &[Need] = &[Need::Postgres, Need::Redis, Need::MailServer];
 
+/// The suite that needs libraries from PyPI: only when it is asked for, by `cargo xtask clients`.
+pub(crate) const CLIENTS: &str = "clients";
 /// The suite of documentation examples: cargo alone can run those.
 pub(crate) const DOC: &str = "doc";
 
@@ -34,6 +36,9 @@ pub(crate) fn suite_of(package: &str, target: &Target) -> Option<Suite> {
             suite("integration", "the whole service on both databases", SERVERS)
         }
         (TESTS, Kind::Test, "browser") => suite("browser", "the pages in Chromium", &[Need::Browser]),
+        (TESTS, Kind::Test, CLIENTS) => {
+            suite(CLIENTS, "the sandboxes against clients of others; see xtask clients", NOTHING)
+        }
         (TESTS, Kind::Test, own) => suite(own, "the whole service", SERVERS),
         (_, Kind::Lib | Kind::Bin, _) => suite("unit", "each crate by itself, no socket, no file", NOTHING),
         ("holdfast-core", Kind::Test, _) => suite("engine", "the refresh engine against its cases", NOTHING),
@@ -87,6 +92,7 @@ mod tests {
             ("holdfast-tests", Kind::Test, "it", Some("integration")),
             ("holdfast-tests", Kind::Test, "browser", Some("browser")),
             ("holdfast-tests", Kind::Test, "torture", Some("torture")),
+            ("holdfast-tests", Kind::Test, "clients", Some("clients")),
             ("holdfast-tests", Kind::Other, "story", None),
         ];
         for (package, kind, name, suite) in table {

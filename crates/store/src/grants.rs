@@ -85,8 +85,7 @@ impl Store {
         let org = OrgId::from(locked.org_id);
         let version = Version(locked.version).next();
         let key = self.data_key(&tx, &org).await?;
-        let columns = Columns::of(&grant.secret, &key, &org, &locked.id)
-            .ok_or_else(|| StoreError::new(doing))?;
+        let columns = Columns::of(&grant.secret, &key, &org, &locked.id).ok_or_else(|| StoreError::new(doing))?;
         let write = WriteSecret { credential: &locked.id, version, columns, due_at: grant.due_at, at: grant.at };
         write.run(&tx, doing, "").await?;
         let note = "UPDATE connectors SET grant_sequence = $2, identity = COALESCE($3, identity) WHERE id = $1";

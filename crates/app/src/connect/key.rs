@@ -120,7 +120,11 @@ async fn page(app: &App, visitor: &Visitor, session: &Session, problem: &str) ->
         _ => return Err(Early::Unknown.trouble(None)),
     };
     let about: &About = provider.about();
-    let account = if snapshot.account.is_empty() { session.account.clone().unwrap_or_default() } else { snapshot.account.clone() };
+    let account = if snapshot.account.is_empty() {
+        session.account.clone().unwrap_or_default()
+    } else {
+        snapshot.account.clone()
+    };
     let page = KeyPage {
         provider: about.name,
         account: provider.account(&account).map_or(account, |account| account.display),

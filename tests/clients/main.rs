@@ -1,0 +1,43 @@
+//! The sandboxes against client libraries that nobody here wrote: what these are content with, our adapters may rely on.
+//!
+//! `cargo xtask clients` installs the libraries and says where they are. Each script ends with what it has covered, which
+//! `docs/providers.md` lists.
+
+#![expect(clippy::unwrap_used, reason = "all of this is a test")]
+
+use std::{path::Path, process::Stdio, time::Duration};
+
+use holdfast_sandbox::{GrantRequest, Sandbox};
+use tokio::{process::Command, time::timeout};
+
+const BOUND: Duration = Duration::from_mins(2);
+
+/// Runs a script against this sandbox; it has to end well and to have covered what the documents say.
+async fn passes(script: &str, sandbox: &Sandbox, settings: &[(&str, &str)]) {
+    #[expect(clippy::disallowed_methods, reason = "the settings of this test")]
+    let libraries = std::env::var("HOLDFAST_TEST_CLIENTS").expect("run `cargo xtask clients`, which installs them");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("clients");
+    let mut python = Command::new("python3");
+    python.arg("-B").arg(folder.join(script)).current_dir(&folder).kill_on_drop(true).stdin(Stdio::null());
+    python.env("PYTHONPATH", libraries).env("SANDBOX", sandbox.url()).envs(settings.iter().copied());
+    let ended = timeout(BOUND, python.output()).await.expect("a script ends in time").unwrap();
+    let (said, wrong) = (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
+    assert!(ended.status.success(), "{script}: {wrong}");
+    let covered: Vec<_> = said.lines().filter_map(|line| line.strip_prefix("covered: ")).collect();
+    assert!(!covered.is_empty(), "{script} covered nothing: {said}");
+    let documents = include_str!("../../docs/providers.md");
+    for what in covered {
+        assert!(
+            documents.contains(&format!("- {what}\n")),
+            "docs/providers.md does not say that {script} covers: {what}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn zenpy_works_with_the_sandbox_for_zendesk() {
+    let sandbox = Sandbox::builder().start().await.unwrap();
+    let grant = sandbox.helpdesk("acme").unwrap().grant(&GrantRequest::default()).unwrap();
+
+    passes("zendesk.py", &sandbox, &[("TOKEN", &grant.access_token)]).await;
+}
