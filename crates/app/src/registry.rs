@@ -36,3 +36,59 @@ fn zendesk(config: &Config) -> anyhow::Result<Zendesk> {
     }
     Ok(zendesk)
 }
+
+#[cfg(test)]
+mod tests {
+    use holdfast_core::{
+        provider::{Auth, AuthKind, Rotation},
+        tool::Access,
+    };
+
+    use super::*;
+
+    /// What `docs/providers.md` says of all adapters.
+    fn table(providers: &Providers) -> String {
+        let mut lines = vec![
+            "| provider | account | authenticates by | refresh token | tools | scopes that are asked for |".to_owned(),
+            "| --- | --- | --- | --- | --- | --- |".to_owned(),
+        ];
+        for provider in providers.iter() {
+            let about = provider.about();
+            let example = provider.account(about.account_example).expect("an example is an account");
+            let (auth, refresh) = match (about.auth_kind, provider.auth(&example)) {
+                (AuthKind::OAuth2, Auth::OAuth2(facts)) => {
+                    let pkce = if facts.pkce { ", PKCE" } else { "" };
+                    let rotation = match facts.rotation {
+                        Rotation::SingleUse => "works once",
+                        Rotation::Reusable => "stays",
+                    };
+                    (format!("OAuth 2.0{pkce}"), rotation)
+                }
+                (AuthKind::ApiKey, Auth::ApiKey(_)) => ("API key".to_owned(), "none"),
+                _ => panic!("{} says one thing and does another", about.id),
+            };
+            let tool = |tool: &holdfast_core::tool::Tool| {
+                let writes = if tool.access == Access::Write { " (writes)" } else { "" };
+                format!("`{}`{writes}", tool.name)
+            };
+            let tools = about.tools.iter().map(tool).collect::<Vec<_>>().join(", ");
+            let scopes = about.scopes.iter().map(|scope| format!("`{}`", scope.name)).collect::<Vec<_>>().join(", ");
+            let scopes = if scopes.is_empty() { "none".to_owned() } else { scopes };
+            lines.push(format!(
+                "| {} (`{}`) | `{}` | {auth} | {refresh} | {tools} | {scopes} |",
+                about.name, about.id, about.account_example
+            ));
+        }
+        lines.join("\n")
+    }
+
+    #[test]
+    fn the_table_of_providers_in_the_documents_is_what_the_adapters_state() {
+        let table = table(&providers(&Config::default()).expect("the defaults are right"));
+
+        let documents = include_str!("../../../docs/providers.md");
+
+        let expected = format!("<!-- table -->\n{table}\n<!-- /table -->");
+        assert!(documents.contains(&expected), "docs/providers.md has to hold:\n{expected}");
+    }
+}
