@@ -4,6 +4,7 @@
 
 import argparse
 import asyncio
+import contextlib
 import email
 import email.policy
 import json
@@ -147,7 +148,9 @@ async def main():
             case "down":
                 server.close()
                 for transport in list(open_lines):
-                    transport.abort()
+                    # One that is closing at this moment may have nothing left to abort, and says so in its own ways.
+                    with contextlib.suppress(Exception):
+                        transport.abort()
                 say({})
             case "up":
                 server = await loop.create_server(protocol, "127.0.0.1", port, ssl=secure)
