@@ -63,7 +63,7 @@ async fn how_far_the_clocks_are_off_is_measured(db: Arc<Database>) {
     let app = start(&db, |builder| builder).await;
     let id = import(&app, |grant| json!({"expires_in": grant.expires_in})).await;
     app.advance(TEN_MINUTES * 2);
-    app.token(&id).await.expect(200);
+    let _alive = app.token(&id).await.expect(200);
 
     // The numbers are the process's, which other tests share.
     for of in ["database", "zendesk"] {

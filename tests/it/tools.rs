@@ -17,6 +17,7 @@ on_both! {
     each_refusal_says_what_to_do,
     a_key_has_one_effect_however_often_it_is_used,
     an_effect_that_nobody_knows_of_is_not_repeated,
+    a_key_may_come_in_the_header,
 }
 
 async fn call(app: &TestApp, connector: &str, tool: &str, body: Value) -> Answer {
@@ -170,5 +171,30 @@ async fn an_effect_that_nobody_knows_of_is_not_repeated(db: Arc<Database>) {
     assert!(told.text_of("detail").contains("take a new key"), "{}", told.text);
     assert_eq!(app.acme.comments(1).len(), before);
     let _again = call(&app, &id, "reply_to_ticket", reply(Some("k-2"), "Perhaps")).await.expect(200);
+    assert_eq!(app.acme.comments(1).len(), before + 1);
+}
+
+async fn a_key_may_come_in_the_header(db: Arc<Database>) {
+    let app = TestApp::start(&db).await;
+    let id = app.import("acme").await;
+    let before = app.acme.comments(1).len();
+    let call = async |header: &str, body: Value| {
+        let path = format!("/api/v1/connectors/{id}/tools/reply_to_ticket");
+        let headers = [("idempotency-key", header), ("content-type", "application/json")];
+        app.raw(reqwest::Method::POST, &path, Some(&app.key), &headers, body.to_string().into()).await
+    };
+
+    let once = call("h-1", reply(None, "Once")).await.expect(200);
+    let again = call("h-1", reply(None, "Once")).await.expect(200);
+    let both = call("h-1", reply(Some("h-1"), "Once")).await.expect(200);
+
+    assert_eq!((&once.json, &once.json), (&again.json, &both.json));
+    assert_eq!(app.acme.comments(1).len(), before + 1);
+    for (header, body) in
+        [("h-2", reply(Some("h-3"), "Twice")), ("", reply(None, "Twice")), ("two words", reply(None, "Twice"))]
+    {
+        let told = call(header, body).await.problem(422, "invalid");
+        assert_eq!(told.json["field"], "idempotency_key", "{header:?}");
+    }
     assert_eq!(app.acme.comments(1).len(), before + 1);
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::{Json, extract::State};
+use http::HeaderMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -22,7 +23,8 @@ pub(super) struct CallBody {
     #[schema(value_type = Object)]
     #[serde(default = "nothing")]
     arguments: Value,
-    /// The same key within a day: the same answer, and no second effect. For tools that write.
+    /// The same key within a day: the same answer, and no second effect. For tools that write. The header `Idempotency-Key`
+    /// says the same.
     idempotency_key: Option<String>,
     /// In the name of this agent: what it is bound to and was granted, while it is active.
     agent: Option<String>,
@@ -58,14 +60,11 @@ pub(super) async fn call(
     State(app): State<Arc<App>>,
     caller: Caller,
     Path((id, tool)): Path<(String, String)>,
+    headers: HeaderMap,
     Body(body): Body<CallBody>,
 ) -> Result<Json<ResultBody>, Problem> {
     caller.needs("tools")?;
-    let key_fits = |key: &String| (1..=200).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic());
-    if body.idempotency_key.as_ref().is_some_and(|key| !key_fits(key)) {
-        let detail = "An idempotency key has 1 to 200 visible ASCII characters.";
-        return Err(Problem::invalid("idempotency_key", detail));
-    }
+    let idempotency_key = idempotency_key(body.idempotency_key, &headers)?;
     let by = match body.agent {
         None => By::Key,
         Some(agent) => By::Agent(agent.into()),
@@ -82,8 +81,25 @@ pub(super) async fn call(
         connector,
         tool,
         arguments: body.arguments,
-        idempotency_key: body.idempotency_key,
+        idempotency_key,
         may_connect: caller.has("connectors:write"),
     };
     Ok(Json(ResultBody { result: tools::call_tool(&app, call).await? }))
+}
+
+/// From body or header; where both say one, they have to say the same.
+fn idempotency_key(named: Option<String>, headers: &HeaderMap) -> Result<Option<String>, Problem> {
+    let invalid = |detail: &str| Err(Problem::invalid("idempotency_key", detail));
+    let header = headers.get("idempotency-key").map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
+    let key = match (named, header) {
+        (Some(named), Some(header)) if named != header => {
+            return invalid("The body says another idempotency key than the header.");
+        }
+        (named, header) => named.or(header),
+    };
+    let fits = |key: &String| (1..=200).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic());
+    if key.as_ref().is_some_and(|key| !fits(key)) {
+        return invalid("An idempotency key has 1 to 200 visible ASCII characters.");
+    }
+    Ok(key)
 }
