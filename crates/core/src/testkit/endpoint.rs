@@ -369,6 +369,7 @@ static ABOUT: About = About {
     scopes: &[],
     tools: &[],
     webhooks: false,
+    key_help: None,
 };
 
 #[async_trait]

@@ -47,6 +47,7 @@ macro_rules! about {
             scopes: &[],
             tools: &[],
             webhooks: false,
+            key_help: None,
         }
     };
 }
