@@ -1,9 +1,11 @@
 //! The authenticated client that adapters call their service with: it adds the credential, falls back on a 401, waits
 //! for rate limits, and lets no request leave the account's own API.
 
+mod answered;
 mod path;
 mod request;
 
+pub use answered::Answered;
 pub use path::checked as checked_path;
 pub use request::{ApiRequest, Refused};
 
@@ -247,11 +249,11 @@ impl ApiClient {
     }
 
     fn note_room(&self, headers: &HeaderMap) {
-        let number = |names: [&str; 3]| {
+        let number = |names: &[&str]| {
             names.iter().find_map(|name| headers.get(*name)?.to_str().ok()?.trim().parse::<u64>().ok())
         };
-        let limit = number(["ratelimit-limit", "x-rate-limit", "x-ratelimit-limit"]);
-        let remaining = number(["ratelimit-remaining", "x-rate-limit-remaining", "x-ratelimit-remaining"]);
+        let limit = number(&["ratelimit-limit", "x-rate-limit", "x-ratelimit-limit", "x-ratelimit-total"]);
+        let remaining = number(&["ratelimit-remaining", "x-rate-limit-remaining", "x-ratelimit-remaining"]);
         if let (Some(limit), Some(remaining)) = (limit, remaining) {
             *self.0.room.lock().expect("no panic happens while it is held") = Some(RateRoom { limit, remaining });
         }

@@ -66,6 +66,8 @@ pub struct About {
     pub tools: &'static [Tool],
     /// Whether it sends webhooks that this adapter handles.
     pub webhooks: bool,
+    /// Where a person finds the key, as a path through the provider's pages; `None` where no key is asked for.
+    pub key_help: Option<&'static str>,
 }
 
 /// How a provider authenticates.

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use crate::clock::Clock;
 use crate::counters::{AtOnce, Counts};
 use crate::faults::{Faults, Gate};
+use crate::freshdesk::Accounts;
 use crate::keep::{DeskState, Keeper, State};
 use crate::options::{Client, Options, Scene};
 use crate::zendesk::data::Data;
@@ -98,6 +99,7 @@ pub(crate) struct World {
     options: RwLock<Options>,
     pub(crate) client: Mutex<Client>,
     desks: RwLock<BTreeMap<String, Arc<Desk>>>,
+    pub(crate) freshdesk: Accounts,
     seq: AtomicU64,
     /// Refreshes at the token endpoints of all helpdesks.
     pub(crate) at_once: AtOnce,
@@ -112,6 +114,7 @@ impl World {
             options: RwLock::new(start.options),
             client: Mutex::new(Client::new(start.redirect_uris.clone())),
             desks: RwLock::default(),
+            freshdesk: Accounts::default(),
             seq: AtomicU64::new(1),
             at_once: AtOnce::default(),
             keeper: OnceLock::new(),
@@ -150,6 +153,7 @@ impl World {
             (desk.name.clone(), Arc::new(Desk::restored(desk, url)))
         });
         *self.desks.write().unwrap_or_else(PoisonError::into_inner) = restored.collect();
+        self.freshdesk.restore(state.freshdesk, &self.start.url);
     }
 
     /// Returns once everything up to now is in the file, where there is one.
@@ -214,10 +218,11 @@ impl World {
         for name in FIRST_HELPDESKS {
             self.create(name);
         }
+        self.freshdesk.reset();
     }
 }
 
-fn is_dns_label(name: &str) -> bool {
+pub(crate) fn is_dns_label(name: &str) -> bool {
     let inner = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-';
     (1..=63).contains(&name.len()) && name.bytes().all(inner) && !name.starts_with('-') && !name.ends_with('-')
 }

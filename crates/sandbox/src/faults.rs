@@ -89,6 +89,18 @@ impl Canned {
         self
     }
 
+    /// Starts the time of one that lasts for a while.
+    pub(crate) fn begin(&mut self, now_ms: i64) {
+        if self.until_ms.is_none() {
+            self.until_ms = self.for_secs.map(|secs| now_ms + i64::try_from(secs).unwrap_or(i64::MAX / 4000) * 1000);
+        }
+    }
+
+    /// One use of what stands there, if it is not over.
+    pub(crate) fn take(slot: &mut Option<Self>, now_ms: i64) -> Option<Self> {
+        take_canned(slot, now_ms)
+    }
+
     pub(crate) fn is_over(&self, now_ms: i64) -> bool {
         self.times == Some(0) || self.until_ms.is_some_and(|until| now_ms >= until)
     }
@@ -201,11 +213,8 @@ impl Faults {
     /// Starts the time of those that last for a while.
     pub(crate) fn set_at(mut self, now_ms: i64) -> Self {
         for canned in [&mut self.token_answer, &mut self.api_answer] {
-            if let Some(canned) = canned
-                && canned.until_ms.is_none()
-            {
-                canned.until_ms =
-                    canned.for_secs.map(|secs| now_ms + i64::try_from(secs).unwrap_or(i64::MAX / 4000) * 1000);
+            if let Some(canned) = canned {
+                canned.begin(now_ms);
             }
         }
         self

@@ -23,7 +23,8 @@ use url::{Host, Url};
 
 use crate::control;
 use crate::counters::Counters;
-use crate::desk::{Start, World, locked};
+use crate::desk::{Start, World, is_dns_label, locked};
+use crate::freshdesk::{self, Freshdesk};
 use crate::handle::Helpdesk;
 use crate::http::{Answer, Request, pairs};
 use crate::keep::{Keeper, State as Kept};
@@ -202,6 +203,29 @@ impl Sandbox {
         format!("{}/zendesk/{{account}}", self.world.start.url)
     }
 
+    /// What the operator setting `providers.freshdesk.base_url_override` has to be.
+    pub fn freshdesk_override(&self) -> String {
+        format!("{}/freshdesk/{{account}}", self.world.start.url)
+    }
+
+    /// A Freshdesk account that exists: `acme` and `globex` do from the start.
+    pub fn freshdesk(&self, name: &str) -> Option<Freshdesk> {
+        let account = self.world.freshdesk.find(name, &self.world.start.url, self.world.clock.now_ms())?;
+        Some(Freshdesk::new(Arc::clone(&self.world), account))
+    }
+
+    /// A Freshdesk account, made when there is none of that name; `None` when the name is no DNS label.
+    pub fn create_freshdesk(&self, name: &str) -> Option<Freshdesk> {
+        let (url, now_ms) = (&self.world.start.url, self.world.clock.now_ms());
+        let account = is_dns_label(name).then(|| self.world.freshdesk.create(name, url, now_ms))?;
+        Some(Freshdesk::new(Arc::clone(&self.world), account))
+    }
+
+    /// Closes a Freshdesk account: its address answers 404 with a page. False when there was none.
+    pub fn close_freshdesk(&self, name: &str) -> bool {
+        self.world.freshdesk.close(name)
+    }
+
     /// A helpdesk that exists: `acme` and `globex` do from the start.
     pub fn helpdesk(&self, name: &str) -> Option<Helpdesk> {
         let desk = self.world.find(name)?;
@@ -328,6 +352,7 @@ async fn handle(State(world): State<Arc<World>>, request: axum::extract::Request
     let changes = !matches!(request.method, Method::GET | Method::HEAD);
     match prefix.as_str() {
         "zendesk" => zendesk::serve(world, request).await,
+        "freshdesk" => freshdesk::serve(world, request).await,
         "control" => {
             let answer = control::serve(&world, &request);
             if changes {
@@ -336,7 +361,7 @@ async fn handle(State(world): State<Arc<World>>, request: axum::extract::Request
             answer.into_response()
         }
         "" => Answer::empty(302).header("location", "/control").into_response(),
-        _ => Answer::text(404, "There is /zendesk/{subdomain} and /control here").into_response(),
+        _ => Answer::text(404, "There is /zendesk/{subdomain}, /freshdesk/{domain} and /control here").into_response(),
     }
 }
 

@@ -51,6 +51,7 @@ static ABOUT: About = About {
     scopes: SCOPES,
     tools: tools::ALL,
     webhooks: false,
+    key_help: None,
 };
 
 /// Zendesk Support, as the rest of Holdfast sees it.

@@ -11,13 +11,12 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use url::Url;
 
-use super::{ApiClient, LEAST_LIFE, Source, TIMEOUT, path};
+use super::{Answered, ApiClient, LEAST_LIFE, Source, TIMEOUT, path};
 use crate::{
     credential::{Fingerprint, Secret},
     error::{Error, ErrorKind, Result, Retry},
     exchange::retry_after,
     ports::{Body, HttpRequest, HttpResponse, Sent},
-    provider::ApiAnswer,
     refresh::Need,
 };
 
@@ -166,21 +165,25 @@ impl<'a> ApiRequest<'a> {
     /// Sends it and reads the answer's bytes.
     pub async fn send(self) -> Result<Bytes> {
         let (api, operation) = (self.api.clone(), self.operation);
+        let answered = self.read().await?;
+        if answered.status.is_success() {
+            return Ok(answered.body);
+        }
+        Err(api.0.provider.api_error(operation, &answered.to_api_answer()))
+    }
+
+    /// Sends it and reads whatever is answered to its end, a refusal too: for what stands in headers, and for providers
+    /// whose refusals differ by more than status and JSON.
+    pub async fn read(self) -> Result<Answered> {
+        let (api, operation) = (self.api.clone(), self.operation);
         let response = self.raw().await?;
         let (status, headers) = (response.status, response.headers.clone());
         let body = response.bytes(LONGEST_ANSWER_BYTES).await.map_err(|failure| Error {
             source: Some(Box::new(failure)),
             ..api.error(operation, ErrorKind::Unavailable, "the answer broke off")
         })?;
-        if status.is_success() {
-            return Ok(body);
-        }
-        let answer = ApiAnswer {
-            status: status.as_u16(),
-            body: serde_json::from_slice(&body).ok(),
-            retry_after: retry_after(&headers, api.0.engine.now()),
-        };
-        Err(api.0.provider.api_error(operation, &answer))
+        let retry_after = retry_after(&headers, api.0.engine.now());
+        Ok(Answered { status, headers, body, retry_after })
     }
 
     /// Sends it and hands over whatever the provider answers, redirects included; they are never followed.

@@ -370,6 +370,7 @@ static ABOUT: About = About {
     scopes: &[],
     tools: &[],
     webhooks: false,
+    key_help: None,
 };
 
 #[async_trait]

@@ -48,6 +48,7 @@ macro_rules! about {
             scopes: &[],
             tools: &[],
             webhooks: false,
+            key_help: None,
         }
     };
 }
