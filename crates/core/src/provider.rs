@@ -58,8 +58,6 @@ pub struct About {
     pub account_example: &'static str,
     /// What is accepted, in words.
     pub account_rule: &'static str,
-    /// Where a person finds the key, in words, at a provider that gives keys.
-    pub key_help: Option<&'static str>,
     /// Scopes that are asked for, in words.
     pub scopes: &'static [Scope],
     /// What agents can do with it.

@@ -47,7 +47,6 @@ static ABOUT: About = About {
     account_label: "Zendesk subdomain",
     account_example: "acme.zendesk.com",
     account_rule: account::RULE,
-    key_help: None,
     scopes: SCOPES,
     tools: tools::ALL,
     webhooks: false,

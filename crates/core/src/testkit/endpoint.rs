@@ -366,7 +366,6 @@ static ABOUT: About = About {
     account_label: "Account",
     account_example: "acme",
     account_rule: "any label",
-    key_help: None,
     scopes: &[],
     tools: &[],
     webhooks: false,

@@ -44,7 +44,6 @@ macro_rules! about {
             account_label: "Account",
             account_example: "acme",
             account_rule: "any label",
-            key_help: None,
             scopes: &[],
             tools: &[],
             webhooks: false,
