@@ -27,7 +27,7 @@ use crate::{
     exchange::secret_header,
     id::ConnectorId,
     ports::Trigger,
-    provider::{Account, ApiKeyAuth, Auth, Identity, OAuth2, Provider, Revoke},
+    provider::{Account, ApiKeyAuth, Auth, Base, Identity, OAuth2, Provider, Revoke},
     refresh::{AuthError, Engine, Need},
 };
 
@@ -44,6 +44,8 @@ struct Inner {
     engine: Arc<Engine>,
     provider: Arc<dyn Provider>,
     account: Account,
+    /// Its further places.
+    bases: Vec<Base>,
     source: Source,
     room: Mutex<Option<RateRoom>>,
     /// The provider's OAuth paths below the account's own base.
@@ -102,9 +104,10 @@ impl ApiClient {
     fn build(engine: &Arc<Engine>, provider: &str, account: &str, source: Source) -> Option<Self> {
         let provider = Arc::clone(engine.providers().find(provider)?);
         let account = provider.account(account).ok()?;
+        let bases = provider.bases(&account);
         let engine = Arc::clone(engine);
         let (room, closed) = (Mutex::default(), OnceLock::new());
-        Some(Self(Arc::new(Inner { engine, provider, account, source, room, closed })))
+        Some(Self(Arc::new(Inner { engine, provider, account, bases, source, room, closed })))
     }
 
     /// The account that is called.
@@ -179,6 +182,11 @@ impl ApiClient {
                 snapshot.map(Held::Current).map_err(|error| self.auth_error(operation, error))
             }
         }
+    }
+
+    /// The further place of this name.
+    fn place(&self, name: &str) -> Option<&Base> {
+        self.0.bases.iter().find(|base| base.name == name)
     }
 
     /// Where the API of this credential lives.
@@ -267,7 +275,7 @@ pub fn segment(text: &str) -> String {
 
 fn oauth_urls(facts: &OAuth2) -> Vec<&Url> {
     let revoke = facts.revoke.as_ref().map(|revoke| match revoke {
-        Revoke::Bearer { url, .. } | Revoke::Rfc7009 { url } => url,
+        Revoke::Bearer { url, .. } | Revoke::Rfc7009 { url } | Revoke::Form { url } => url,
     });
     [&facts.authorize_url, &facts.token_url].into_iter().chain(revoke).collect()
 }

@@ -31,6 +31,11 @@ pub trait Provider: Send + Sync + 'static {
     fn oauth_paths(&self) -> &'static [&'static str] {
         &[]
     }
+    /// Further places of one account's API, each on a host of its own and with the same credential. A request chooses one
+    /// by its name; so does a caller of the proxy, with the name as the first segment of the path.
+    fn bases(&self, _account: &Account) -> Vec<Base> {
+        Vec::new()
+    }
     /// What a refusal means, where the standard codes do not say it.
     fn verdict(&self, refusal: &Refusal) -> Option<Verdict>;
     /// Reads a refused or failed API answer in the provider's own words.
@@ -39,6 +44,51 @@ pub trait Provider: Send + Sync + 'static {
     async fn identity(&self, api: &ApiClient) -> Result<Identity>;
     /// Runs one tool for an agent.
     async fn call(&self, api: &ApiClient, call: &ToolCall) -> Result<ToolOutput>;
+    /// Scopes of [`About::scopes`] without which a tool cannot work, in the provider's words.
+    fn scopes_of(&self, _tool: &str) -> &'static [&'static str] {
+        &[]
+    }
+    /// Of the scopes that were asked for and not granted, those without which a connector is of no use. A grant that lacks
+    /// others is taken, and what does not work is said.
+    fn indispensable(&self, missing: &[String]) -> Vec<String> {
+        missing.to_vec()
+    }
+    /// Whether a consent was given by the account that a connector is tied to. `known`: the [`Identity::user_id`] of its
+    /// last consent, where there was one.
+    fn is_account(&self, account: &Account, identity: &Identity, _known: Option<&str>) -> bool {
+        identity.account_id == account.id
+    }
+    /// What its grants have in common.
+    fn grants(&self) -> Grants {
+        Grants::default()
+    }
+    /// Why it refused a consent, where its error code is none of RFC 6749 section 4.1.2.1. One line, without a full stop.
+    fn refused_consent(&self, _error: &str) -> Option<&'static str> {
+        None
+    }
+    /// What a grant has most likely died of that lived for so long, and what to do about it: whole sentences.
+    fn likely_end(&self, _lived: Duration) -> Option<&'static str> {
+        None
+    }
+}
+
+/// A further place of an account's API.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Base {
+    /// What requests call it: `sheets`. One segment of a path, of lower-case letters, digits and hyphens.
+    pub name: &'static str,
+    /// Where it lives; built from constants and validated labels only, as [`Account::base_url`] is.
+    pub url: Url,
+}
+
+/// What a provider's grants have in common, where it is not the usual.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Grants {
+    /// A first grant without a refresh token is a mistake, and is not stored.
+    pub need_refresh_token: bool,
+    /// Giving back one grant of a user ends all of theirs to the same OAuth app. So none is given back while another
+    /// connector works with one.
+    pub end_together: bool,
 }
 
 /// Static facts for pages and docs.
@@ -186,6 +236,8 @@ pub enum RefreshLife {
     Idle(Duration),
     /// Age: so long after the grant, however often it is refreshed.
     Age(Duration),
+    /// Age, where the first answer tells it. No refresh moves that end, and answers to refreshes may leave it out.
+    ToldOnce,
 }
 
 /// A field of a token answer that names a host, and what such a host must look like.
@@ -209,6 +261,11 @@ pub enum Revoke {
     },
     /// RFC 7009: the token in the body, the client authenticated.
     Rfc7009 {
+        /// Where.
+        url: Url,
+    },
+    /// The token in a form, and nothing else.
+    Form {
         /// Where.
         url: Url,
     },

@@ -46,6 +46,7 @@ pub struct ApiRequest<'a> {
     api: &'a ApiClient,
     operation: &'static str,
     method: Method,
+    place: Option<&'static str>,
     path: String,
     query: Query,
     headers: HeaderMap,
@@ -62,12 +63,23 @@ enum Query {
     AsWritten(Option<String>),
 }
 
+/// A checked path, below the base that it is for.
+struct Target {
+    /// Byte for byte, where that is not the request's whole path.
+    written: Option<String>,
+    /// Its encoding unchanged.
+    given: String,
+    /// Decoded until nothing changes any more.
+    decoded: String,
+}
+
 impl<'a> ApiRequest<'a> {
     pub(super) fn new(api: &'a ApiClient, method: Method, path: String) -> Self {
         Self {
             api,
             operation: "",
             method,
+            place: None,
             path,
             query: Query::Pairs(Vec::new()),
             headers: HeaderMap::new(),
@@ -82,6 +94,13 @@ impl<'a> ApiRequest<'a> {
     #[must_use]
     pub fn operation(mut self, operation: &'static str) -> Self {
         self.operation = operation;
+        self
+    }
+
+    /// Sends it to that further place of the account's API, one of [`Provider::bases`](crate::Provider::bases).
+    #[must_use]
+    pub fn at(mut self, place: &'static str) -> Self {
+        self.place = Some(place);
         self
     }
 
@@ -130,7 +149,8 @@ impl<'a> ApiRequest<'a> {
 
     /// Passes somebody else's request through: path and query go out byte for byte as given, with these headers and the
     /// credential's and no other, and the answer's body comes back as it was sent, compressed or not. The provider's
-    /// paths for OAuth are refused, decided on the decoded path.
+    /// paths for OAuth are refused, decided on the decoded path. A path whose first segment names a further place of the
+    /// account's API goes there, without that segment.
     #[must_use]
     pub fn pass_through(mut self, query: Option<&str>, headers: HeaderMap) -> Self {
         self.query = Query::AsWritten(query.map(str::to_owned));
@@ -196,7 +216,8 @@ impl<'a> ApiRequest<'a> {
         let body = std::mem::replace(&mut self.body, Body::empty());
         let path = path::check(&self.path, self.within.as_deref())
             .map_err(|message| self.refused(ErrorKind::Invalid, Refused::Path, message))?;
-        self.guard(&api.0.account.base_url, &path.decoded)?;
+        let (place, path) = self.placed(path)?;
+        self.guard(place.unwrap_or(&api.0.account.base_url), &path.decoded)?;
         let (again, mut once) = match body {
             Body::Bytes(bytes) => (Some(bytes), None),
             stream @ Body::Once(_) => (None, Some(stream)),
@@ -207,11 +228,11 @@ impl<'a> ApiRequest<'a> {
             let held = api.credential(operation, &need).await?;
             let secret = held.secret();
             let body = again.clone().map(Body::Bytes).or_else(|| once.take());
-            let base = api.base(secret);
-            if base != &api.0.account.base_url {
+            let base = place.unwrap_or_else(|| api.base(secret));
+            if place.is_none() && base != &api.0.account.base_url {
                 self.guard(base, &path.decoded)?;
             }
-            let request = self.addressed(base, path.given, secret, body.expect("a stream is never sent twice"))?;
+            let request = self.addressed(base, &path, secret, body.expect("a stream is never sent twice"))?;
             let response = api.0.engine.http().send(request).await.map_err(|failure| {
                 let words = match failure.sent {
                     Sent::No => "could not be reached",
@@ -250,18 +271,45 @@ impl<'a> ApiRequest<'a> {
         }
     }
 
+    /// Where a checked path leads: to one of the account's further places, or (`None`) to its base.
+    fn placed(&self, checked: path::Checked<'_>) -> Result<(Option<&'a Url>, Target)> {
+        let api: &'a ApiClient = self.api;
+        let refused = |message| Err(self.refused(ErrorKind::Invalid, Refused::Path, message));
+        let whole = Target { written: None, given: checked.given.to_owned(), decoded: checked.decoded };
+        if let Some(name) = self.place {
+            return match api.place(name) {
+                Some(base) => Ok((Some(&base.url), whole)),
+                None => refused(format!("the account has no API that is called {name}")),
+            };
+        }
+        if !matches!(self.query, Query::AsWritten(_)) {
+            return Ok((None, whole));
+        }
+        let first = |path: &str| path.split('/').next().unwrap_or_default().to_owned();
+        let Some(base) = api.place(&first(&whole.decoded)) else { return Ok((None, whole)) };
+        // Decided on what a lenient server would read, and sent only where that is what is written.
+        if first(&self.path) != base.name {
+            return refused(format!("write {} as the plain beginning of the path", base.name));
+        }
+        let rest = |path: &str| path[base.name.len()..].strip_prefix('/').unwrap_or_default().to_owned();
+        let target =
+            Target { written: Some(rest(&self.path)), given: rest(&whole.given), decoded: rest(&whole.decoded) };
+        Ok((Some(&base.url), target))
+    }
+
     /// The request with this credential, at its account.
-    fn addressed(&self, base: &Url, path: &str, secret: &Secret, body: Body) -> Result<HttpRequest> {
+    fn addressed(&self, base: &Url, path: &Target, secret: &Secret, body: Body) -> Result<HttpRequest> {
         let mut headers = self.headers.clone();
         let (url, exact) = match &self.query {
             Query::AsWritten(query) => {
-                let exact = path::exact(base, &self.path, query.as_deref())
+                let written = path.written.as_deref().unwrap_or(&self.path);
+                let exact = path::exact(base, written, query.as_deref())
                     .map_err(|message| self.refused(ErrorKind::Invalid, Refused::Path, message))?;
                 (base.clone(), Some(exact))
             }
             Query::Pairs(pairs) => {
                 headers.entry(ACCEPT).or_insert(HeaderValue::from_static("application/json"));
-                (path::url(base, path, pairs), None)
+                (path::url(base, &path.given, pairs), None)
             }
         };
         self.api.authenticate(self.operation, &mut headers, secret)?;

@@ -76,7 +76,7 @@ pub fn read(
     let refusal = Refusal {
         status: status.as_u16(),
         code: fields.as_ref().and_then(error_code).map(|code| secrets.plain(code, 80)),
-        description: fields.as_ref().and_then(error_words).map(|words| secrets.plain(words, 300)),
+        description: fields.as_ref().and_then(error_words).map(|words| secrets.plain(&words, 300)),
         retry_after: retry_after(headers, now),
     };
     let verdict = provider.and_then(|provider| provider.verdict(&refusal)).unwrap_or_else(|| standard(facts, &refusal));
@@ -222,9 +222,15 @@ fn error_code(fields: &Map<String, Value>) -> Option<&str> {
     Some(code.trim()).filter(|code| !code.is_empty())
 }
 
-fn error_words(fields: &Map<String, Value>) -> Option<&str> {
+/// The words, and behind them in brackets the `error_subtype` by which Google tells causes of one code apart.
+fn error_words(fields: &Map<String, Value>) -> Option<Cow<'_, str>> {
     let own = ["error_description", "description", "message"].iter().find_map(|name| fields.get(*name)?.as_str());
-    own.or_else(|| fields.get("error")?.as_object()?.get("message")?.as_str())
+    let words = own.or_else(|| fields.get("error")?.as_object()?.get("message")?.as_str());
+    match (words, fields.get("error_subtype").and_then(Value::as_str).filter(|subtype| !subtype.is_empty())) {
+        (words, None) => words.map(Cow::Borrowed),
+        (None, Some(subtype)) => Some(Cow::Owned(format!("({subtype})"))),
+        (Some(words), Some(subtype)) => Some(Cow::Owned(format!("{words} ({subtype})"))),
+    }
 }
 
 /// Seconds, or a date measured against the answer's own `Date` where it has one (RFC 9110 section 10.2.3), so that
@@ -313,6 +319,22 @@ mod tests {
                 headers.insert(header::DATE, date.parse().expect("it is a header"));
             }
             assert_eq!(retry_after(&headers, now).map(|after| after.as_secs()), seconds, "{value} {date:?}");
+        }
+    }
+
+    #[test]
+    fn a_subtype_stands_behind_the_words() {
+        for (body, words) in [
+            (
+                r#"{"error":"invalid_grant","error_description":"Bad","error_subtype":"invalid_rapt"}"#,
+                Some("Bad (invalid_rapt)"),
+            ),
+            (r#"{"error":"invalid_grant","error_subtype":"rapt_required"}"#, Some("(rapt_required)")),
+            (r#"{"error":"invalid_grant","error_subtype":7}"#, None),
+            (r#"{"error":{"message":"Bad"}}"#, Some("Bad")),
+        ] {
+            let Ok(Value::Object(fields)) = serde_json::from_str(body) else { panic!("it is an object") };
+            assert_eq!(error_words(&fields).as_deref(), words, "{body}");
         }
     }
 }

@@ -35,11 +35,12 @@ pub(super) fn refresh_end(
                 _ => was_fixed,
             };
             let same = moved.is_some_and(|moved| moved.abs() < TELLING);
-            let fixed = stays || matches!(life, RefreshLife::Age(_));
+            let fixed = stays || matches!(life, RefreshLife::Age(_) | RefreshLife::ToldOnce);
             (before.filter(|_| fixed && same).or(Some(told)), fixed)
         }
         (None, RefreshLife::Idle(life)) => (after(life), false),
         (None, RefreshLife::Age(life)) => (before.or_else(|| after(life)), true),
+        (None, RefreshLife::ToldOnce) => (before.filter(|_| same_token), same_token && before.is_some()),
         // Another token, of which nothing is said.
         (None, RefreshLife::AsTold) if !same_token && !was_fixed => (None, false),
         (None, RefreshLife::AsTold) => (before, was_fixed),
@@ -126,5 +127,25 @@ mod tests {
         let age = follow(&facts(RefreshLife::Age(Duration::from_hours(24 * 30))), &silent);
         assert_eq!(age, [(Some(30), true); 3]);
         assert_eq!(follow(&facts(RefreshLife::AsTold), &silent), [(None, false); 3]);
+    }
+
+    #[test]
+    fn an_end_that_was_told_once_stays_although_refreshes_do_not_repeat_it() {
+        let facts = facts(RefreshLife::ToldOnce);
+        let kept = |old: &TokenSet, at| {
+            let again = TokenAnswer { refresh_token: None, ..answer(None) };
+            merge(&facts, Some(old), &again, at)
+        };
+        let week = 7 * DAY;
+
+        let first = merge(&facts, None, &answer(Some(week)), start());
+        let second = kept(&first, start() + TimeDelta::hours(1));
+        let third = kept(&second, start() + TimeDelta::hours(2));
+
+        for tokens in [&first, &second, &third] {
+            assert_eq!(tokens.ends_at(), Some(start() + TimeDelta::days(7)));
+        }
+        let untold = merge(&facts, None, &answer(None), start());
+        assert_eq!(kept(&untold, start() + TimeDelta::hours(1)).ends_at(), None);
     }
 }

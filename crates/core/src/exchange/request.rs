@@ -101,6 +101,15 @@ pub fn revoke(facts: &OAuth2, app: &OAuthApp, token: &SecretString, timeout: Dur
             let fields = Map::from_iter([("token".to_owned(), Value::String(token.expose_secret().to_owned()))]);
             Some(post(facts, app, app.client_secret.as_ref(), url, fields, timeout))
         }
+        Revoke::Form { url } => {
+            let form =
+                form_urlencoded::Serializer::new(String::new()).append_pair("token", token.expose_secret()).finish();
+            let mut headers = HeaderMap::new();
+            headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-www-form-urlencoded"));
+            let body = Body::Bytes(Bytes::from(form));
+            Some(HttpRequest { method: Method::POST, url: url.clone(), exact: None, headers, body, timeout })
+        }
     }
 }
 

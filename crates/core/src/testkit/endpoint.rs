@@ -19,7 +19,7 @@ use crate::{
     exchange::{Refusal, Verdict},
     ports::{Body, Clock, Http, HttpFailure, HttpRequest, HttpResponse},
     provider::{
-        About, Account, ApiAnswer, Auth, AuthKind, ClientAuth, Identity, Invalid, OAuth2, Provider, RefreshLife,
+        About, Account, ApiAnswer, Auth, AuthKind, Base, ClientAuth, Identity, Invalid, OAuth2, Provider, RefreshLife,
         Rotation, TokenBody,
     },
     tool::{ToolCall, ToolOutput},
@@ -94,6 +94,7 @@ struct State {
     revoked: bool,
     calls: Vec<String>,
     targets: Vec<String>,
+    origins: Vec<String>,
     api_script: VecDeque<Script>,
     life_secs: u64,
     /// Whether a spent token buys another set: `Some(true)` one that works, in place of the first.
@@ -168,6 +169,11 @@ impl Endpoint {
         self.state().targets.clone()
     }
 
+    /// Scheme, host and port of each API call.
+    pub fn origins(&self) -> Vec<String> {
+        self.state().origins.clone()
+    }
+
     /// Life of the access tokens from now on.
     pub fn set_life(&self, seconds: u64) {
         self.state().life_secs = seconds;
@@ -237,6 +243,7 @@ impl Endpoint {
         let mut state = self.state();
         state.calls.push(bearer.clone());
         let exact = request.exact.as_ref().map(ToString::to_string);
+        state.origins.push(request.url.origin().ascii_serialization());
         state.targets.push(exact.unwrap_or_else(|| request.url[url::Position::BeforePath..].to_owned()));
         match state.api_script.pop_front() {
             Some(Script::Answer { status, headers, body }) => {
@@ -389,6 +396,11 @@ impl Provider for FakeProvider {
 
     fn oauth_paths(&self) -> &'static [&'static str] {
         &["oauth"]
+    }
+
+    fn bases(&self, account: &Account) -> Vec<Base> {
+        let url = format!("https://{}.files.test/api", account.id).parse().expect("it is a URL");
+        vec![Base { name: "files", url }]
     }
 
     fn verdict(&self, _refusal: &Refusal) -> Option<Verdict> {

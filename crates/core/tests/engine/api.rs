@@ -125,6 +125,56 @@ async fn nobody_is_passed_through_to_the_paths_for_oauth() {
     api.get("oauth/tokens/current").operation("current").raw().await.unwrap();
 }
 
+/// AP-03
+#[tokio::test(start_paused = true)]
+async fn a_request_reaches_a_further_place_of_its_account_by_name_and_no_other() {
+    let (rig, engine, connector) = live();
+    let api = client(&engine, &connector).await;
+    let pass = |path: &str, within: &str| {
+        let call = api.get(path).operation("pass").pass_through(Some("a=%2f"), HeaderMap::new());
+        if within.is_empty() { call } else { call.within(within) }.raw()
+    };
+
+    api.get("v1/a b").at("files").query("q", 1).operation("list").raw().await.unwrap();
+    pass("files/v1//%c3%a4", "").await.unwrap();
+    pass("files", "").await.unwrap();
+    pass("files/v1/x", "files/v1").await.unwrap();
+    pass("filesystem/v1", "").await.unwrap();
+    api.get("files/v1").operation("list").raw().await.unwrap();
+
+    let files = "https://acme.files.test";
+    let own = "https://acme.fake.test";
+    assert_eq!(rig.endpoint.origins(), [files, files, files, files, own, own]);
+    let targets = [
+        "/api/v1/a%20b?q=1",
+        "/api/v1//%c3%a4?a=%2f",
+        "/api/?a=%2f",
+        "/api/v1/x?a=%2f",
+        "/filesystem/v1?a=%2f",
+        "/files/v1",
+    ];
+    assert_eq!(rig.endpoint.targets(), targets);
+    assert!(rig.endpoint.calls().iter().all(|bearer| bearer == "AT1"));
+
+    for (path, within) in [
+        ("%66iles/v1", ""),
+        ("//files/v1", ""),
+        ("files%2fv1", ""),
+        ("files%252fv1", ""),
+        ("files/../v1", ""),
+        ("files/v1/x", "v1"),
+        ("v1/x", "files/v1"),
+    ] {
+        let Err(error) = pass(path, within).await else { panic!("{path} was sent") };
+        assert_eq!((error.kind, refused(&error)), (ErrorKind::Invalid, Some(&Refused::Path)), "{path}");
+    }
+    let Err(error) = api.get("v1").at("evil.example").operation("list").raw().await else { panic!("it was sent") };
+    assert_eq!(error.kind, ErrorKind::Invalid);
+    let Err(error) = pass("files/oauth/token", "").await else { panic!("it was sent") };
+    assert_eq!(refused(&error), Some(&Refused::OAuthPath));
+    assert_eq!(rig.endpoint.origins().len(), 6, "nothing else was sent");
+}
+
 /// AP-04
 #[tokio::test(start_paused = true)]
 async fn refused_credentials_fail_fast_and_then_without_any_network_call() {
