@@ -235,9 +235,16 @@ impl ApiClient {
                 self.error(operation, ErrorKind::AuthFailed, "the key holds characters that no header may hold")
             })
         };
-        let bearer = |token: &SecretString| value(format!("Bearer {}", token.expose_secret()));
+        let token_header = self.0.provider.token_header();
+        let token = |token: &SecretString| match &token_header {
+            Some(name) => Ok((name.clone(), value(token.expose_secret().to_owned())?)),
+            None => Ok((AUTHORIZATION, value(format!("Bearer {}", token.expose_secret()))?)),
+        };
         match secret {
-            Secret::Tokens(tokens) => headers.insert(AUTHORIZATION, bearer(&tokens.access_token)?),
+            Secret::Tokens(tokens) => {
+                let (name, value) = token(&tokens.access_token)?;
+                headers.insert(name, value)
+            }
             Secret::ApiKey(key) => match self.0.provider.auth(&self.0.account) {
                 Auth::ApiKey(ApiKeyAuth::Basic { password }) => {
                     let pair = STANDARD.encode(format!("{}:{password}", key.expose_secret()));
@@ -247,7 +254,10 @@ impl ApiClient {
                     let name = HeaderName::try_from(name).expect("the adapter names a valid header");
                     headers.insert(name, value(key.expose_secret().to_owned())?)
                 }
-                Auth::OAuth2(_) => headers.insert(AUTHORIZATION, bearer(key)?),
+                Auth::OAuth2(_) => {
+                    let (name, value) = token(key)?;
+                    headers.insert(name, value)
+                }
             },
             Secret::Absent | Secret::Unreadable => {
                 return Err(self.error(operation, ErrorKind::AuthFailed, "there is no usable credential"));

@@ -3,6 +3,8 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
+use http::HeaderName;
+use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use url::Url;
@@ -70,6 +72,27 @@ pub trait Provider: Send + Sync + 'static {
     fn likely_end(&self, _lived: Duration) -> Option<&'static str> {
         None
     }
+    /// The header that carries a token as it is; `None`: `Authorization: Bearer` (RFC 6750 section 2.1).
+    fn token_header(&self) -> Option<HeaderName> {
+        None
+    }
+    /// Whether an OAuth app has one refreshable grant per account, so that a second connector's would end the first one's.
+    /// Such a connector is refused before its code is exchanged, whichever organisation has the first.
+    fn one_grant_per_account(&self) -> bool {
+        false
+    }
+    /// Whether a callback that brings a code comes from the provider and is about this account, as far as it can be told
+    /// before the code is exchanged. `query` is all that came, decoded, in its order; `secrets` are those that the OAuth
+    /// app has. Pure, and in constant time where a secret is compared. Whose browser it is, and that it comes once and
+    /// in time, was checked before, by the state.
+    fn check_callback(
+        &self,
+        _account: &Account,
+        _query: &[(String, String)],
+        _secrets: &[SecretString],
+    ) -> std::result::Result<(), CallbackRefused> {
+        Ok(())
+    }
 }
 
 /// A further place of an account's API.
@@ -89,6 +112,15 @@ pub struct Grants {
     /// Giving back one grant of a user ends all of theirs to the same OAuth app. So none is given back while another
     /// connector works with one.
     pub end_together: bool,
+}
+
+/// Why a callback's code is not exchanged. Neither holds a secret or what an attacker wrote.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CallbackRefused {
+    /// It is not proven to come from the provider: what is wrong with it, for the log.
+    NotProven(&'static str),
+    /// It is the provider's, and about this other account of it.
+    OtherAccount(Account),
 }
 
 /// Static facts for pages and docs.

@@ -1,0 +1,262 @@
+//! From what an admin typed to the one label that a host is built from, and the hosts themselves.
+
+use holdfast_core::provider::{Account, Invalid};
+use url::{Host, Url};
+
+/// Where all shops live, whatever their own domains are.
+const SUFFIX: &str = ".myshopify.com";
+/// The admin's own address, which names the shop in its path.
+const ADMIN: &str = "admin.shopify.com";
+/// What the operator's template holds in place of the account.
+const PLACEHOLDER: &str = "{account}";
+/// The documented rule names no length; official code and a DNS label allow no more.
+const LONGEST_LABEL: usize = 61;
+
+pub(crate) const RULE: &str = "the shop's address at Shopify, for example acme or acme.myshopify.com; not the shop's own \
+                               domain";
+
+/// Where accounts live: `https://{account}.shopify.com`, or the operator's substitute for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Base(String);
+
+impl Base {
+    pub(crate) fn production() -> Self {
+        Self(format!("https://{PLACEHOLDER}{SUFFIX}"))
+    }
+
+    /// `{account}` may stand in the path, or be the first label of a longer host: no account may choose the host.
+    pub(crate) fn substitute(template: &str) -> Result<Self, Invalid> {
+        let template = template.trim().trim_end_matches('/');
+        let refused = |why: &str| {
+            Err(Invalid::new(format!(
+                "{why}; expected an http or https address with {PLACEHOLDER} in it, for example \
+                 http://127.0.0.1:9000/shopify/{PLACEHOLDER}"
+            )))
+        };
+        if template.matches(PLACEHOLDER).count() != 1 {
+            return refused("there has to be one {account}");
+        }
+        let Ok(url) = Url::parse(&template.replace(PLACEHOLDER, "acme")) else {
+            return refused("there is no address");
+        };
+        if !matches!(url.scheme(), "http" | "https") {
+            return refused("there is another scheme");
+        }
+        if !url.username().is_empty() || url.password().is_some() || url.query().is_some() || url.fragment().is_some() {
+            return refused("there is more than scheme, host and path");
+        }
+        let in_path = url.path().split('/').any(|segment| segment == "acme")
+            && template.contains(&format!("/{PLACEHOLDER}"))
+            && !template.contains(&format!("//{PLACEHOLDER}"));
+        let first_label = template.contains(&format!("//{PLACEHOLDER}."))
+            && matches!(url.host(), Some(Host::Domain(host)) if host.len() > "acme.".len());
+        if !in_path && !first_label {
+            return refused("{account} is neither one segment of the path nor the first label of the host");
+        }
+        Ok(Self(template.to_owned()))
+    }
+
+    fn of(&self, label: &str) -> Result<Url, url::ParseError> {
+        Url::parse(&self.0.replace(PLACEHOLDER, label))
+    }
+}
+
+/// An account from what was typed.
+pub(crate) fn read(base: &Base, typed: &str) -> Result<Account, Invalid> {
+    let label = label(typed)?;
+    let base_url = base.of(&label).map_err(|_| expected("That is no shop"))?;
+    Ok(Account { display: format!("{label}{SUFFIX}"), id: label, base_url })
+}
+
+/// The label of a domain exactly as Shopify writes it: `acme` of `acme.myshopify.com`. For what an answer or a callback
+/// says, where nothing is to be guessed.
+/// <https://shopify.dev/docs/apps/build/authentication-authorization/access-tokens/authorization-code-grant>
+pub(crate) fn of_domain(domain: &str) -> Option<&str> {
+    domain.strip_suffix(SUFFIX).filter(|label| is_label(label))
+}
+
+fn is_label(label: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    (1..=LONGEST_LABEL).contains(&label.len())
+        && label.bytes().all(|byte| plain(byte) || byte == b'-')
+        && plain(label.as_bytes()[0])
+        && !label.starts_with("xn--")
+}
+
+fn expected(what: &str) -> Invalid {
+    Invalid::new(format!("{what}. Expected {RULE}."))
+}
+
+/// The label before `.myshopify.com`. Everything else that was typed is only looked at, and never goes into a host.
+fn label(typed: &str) -> Result<String, Invalid> {
+    let typed = typed.trim();
+    if typed.is_empty() {
+        return Err(expected("Nothing was typed"));
+    }
+    if !typed.is_ascii() {
+        return Err(expected("That holds letters that a shop's address never has, or that only look like plain ones"));
+    }
+    if typed.contains(|c: char| c.is_ascii_whitespace() || c.is_ascii_control() || c == '\\') {
+        return Err(expected("That holds a space or a backslash inside"));
+    }
+    let typed = typed.to_ascii_lowercase();
+    let (scheme, rest) = match typed.split_once("://") {
+        Some((scheme, rest)) => (Some(scheme), rest),
+        None => (None, typed.as_str()),
+    };
+    if scheme.is_some_and(|scheme| !matches!(scheme, "https" | "http")) {
+        return Err(expected("That is no web address"));
+    }
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let behind = &rest[authority.len()..];
+    if authority.contains('@') {
+        return Err(expected(if scheme.is_none() && behind.is_empty() {
+            "That looks like an e-mail address"
+        } else {
+            "That is an address with a user name in it"
+        }));
+    }
+    let host = authority.strip_suffix(":443").unwrap_or(authority).trim_end_matches('.');
+    let label = if host == ADMIN {
+        let path = behind.split(['?', '#']).next().unwrap_or_default();
+        let name = path.strip_prefix("/store/").and_then(|path| path.split('/').next());
+        name.filter(|name| !name.is_empty())
+            .ok_or_else(|| expected("That is the Shopify admin without the name of a shop"))?
+    } else if let Some(label) = host.strip_suffix(SUFFIX) {
+        label
+    } else if host.contains('.') {
+        return Err(expected("That is not an address below myshopify.com"));
+    } else if scheme.is_none() && !authority.contains(':') && behind.trim_matches('/').is_empty() {
+        host
+    } else {
+        return Err(expected("That is no shop"));
+    };
+    if !is_label(label) {
+        return Err(expected(
+            "A shop's name has letters, digits and hyphens only, begins with a letter or digit, and has at most 61 \
+             characters",
+        ));
+    }
+    Ok(label.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// CO-09
+    #[test]
+    fn every_form_that_people_type_is_the_same_shop() {
+        for typed in [
+            "acme",
+            " Acme ",
+            "ACME",
+            "acme/",
+            "acme.myshopify.com",
+            "Acme.MyShopify.com",
+            "acme.myshopify.com.",
+            "acme.myshopify.com/",
+            "acme.myshopify.com:443/admin",
+            "https://acme.myshopify.com",
+            "https://acme.myshopify.com/admin/orders?x=1#y",
+            "http://ACME.MYSHOPIFY.COM//",
+            "admin.shopify.com/store/acme",
+            "https://admin.shopify.com/store/Acme/orders/1",
+        ] {
+            let account = read(&Base::production(), typed).unwrap_or_else(|error| panic!("{typed}: {error}"));
+            assert_eq!(account.id, "acme", "{typed}");
+            assert_eq!(account.display, "acme.myshopify.com");
+            assert_eq!(account.base_url.as_str(), "https://acme.myshopify.com/");
+        }
+    }
+
+    /// CO-10
+    #[test]
+    fn what_is_no_shop_is_refused_with_an_example_of_one() {
+        let long = "a".repeat(62);
+        for typed in [
+            "",
+            " ",
+            "acme.com",
+            "shop.acme.com",
+            "acme.myshopify.com.evil.example",
+            "evil.example/acme.myshopify.com",
+            "acme.myshopify.com@evil.example",
+            "evil.example#.myshopify.com",
+            "evil.example?.myshopify.com",
+            "acme.myshopify.com%2eevil.example",
+            "acme..myshopify.com",
+            "a.b.myshopify.com",
+            ".myshopify.com",
+            "myshopify.com",
+            "-acme.myshopify.com",
+            "ac_me.myshopify.com",
+            "xn--acme.myshopify.com",
+            "\u{430}cme.myshopify.com",
+            "acme.myshopify\u{3002}com",
+            "acme\u{200b}.myshopify.com",
+            "acme.myshopify.io",
+            "acme.shop.dev",
+            "acme.spin.dev",
+            "shopify.com",
+            "admin.shopify.com",
+            "admin.shopify.com/store/",
+            "admin.shopify.com/store/a.b",
+            "admin.shopify.com/store/a%2fb",
+            "admin.shopify.com.evil.example/store/acme",
+            "https://admin.shopify.com@evil.example/store/acme",
+            "127.0.0.1",
+            "http://[::1]/",
+            "http://2130706433/",
+            "acme:8080",
+            "acme.myshopify.com:8080",
+            "ada@acme.com",
+            "https://ada:x@acme.myshopify.com/",
+            "javascript://acme.myshopify.com/",
+            "https:\\\\acme.myshopify.com",
+            "ac me",
+            "acme\n.myshopify.com",
+            "acme/../evil",
+            "{account}",
+            long.as_str(),
+        ] {
+            let refused = read(&Base::production(), typed).expect_err(typed);
+            assert!(refused.message.contains("for example acme or acme.myshopify.com"), "{typed}: {refused}");
+        }
+    }
+
+    #[test]
+    fn a_domain_in_an_answer_is_taken_to_the_letter() {
+        assert_eq!(of_domain("acme-2.myshopify.com"), Some("acme-2"));
+        for domain in [
+            "acme",
+            "Acme.myshopify.com",
+            "acme.myshopify.com.",
+            " acme.myshopify.com",
+            "acme.myshopify.com\n",
+            "https://acme.myshopify.com",
+            "a.b.myshopify.com",
+            ".myshopify.com",
+            "acme.myshopify.com.evil.example",
+        ] {
+            assert_eq!(of_domain(domain), None, "{domain}");
+        }
+    }
+
+    #[test]
+    fn an_operator_may_put_another_address_in_shopifys_place() {
+        for (template, base) in [
+            ("http://127.0.0.1:9000/shopify/{account}", "http://127.0.0.1:9000/shopify/acme"),
+            ("https://{account}.sandbox.test:8443", "https://acme.sandbox.test:8443/"),
+        ] {
+            let account = read(&Base::substitute(template).unwrap(), "acme.myshopify.com").unwrap();
+            assert_eq!(account.base_url.as_str(), base);
+            assert_eq!(account.display, "acme.myshopify.com");
+        }
+        for template in ["", "http://127.0.0.1:9000/shopify", "http://{account}/", "http://u:secret@x.test/{account}"] {
+            let refused = Base::substitute(template).expect_err(template);
+            assert!(refused.message.contains("http://127.0.0.1:9000/shopify/{account}"), "{template}: {refused}");
+            assert!(!refused.message.contains("secret"), "it may hold a password");
+        }
+    }
+}
