@@ -6,6 +6,7 @@
 //! - [`health`]: the state machine of a connector.
 //! - [`provider`]: what an adapter states about its service.
 //! - [`api_client`]: the authenticated client that adapters call their service with.
+//! - [`ticket`], [`helpdesk`]: the ticket model and the tools that all helpdesks share.
 //! - [`agent`], [`tool`], [`playbook`]: who acts, what it may do, and the runner that needs no AI.
 
 pub mod agent;
@@ -14,6 +15,7 @@ pub mod credential;
 pub mod error;
 pub mod exchange;
 pub mod health;
+pub mod helpdesk;
 pub mod id;
 pub mod mask;
 #[cfg(feature = "mutants")]

@@ -45,6 +45,30 @@ pub enum Priority {
     Urgent,
 }
 
+/// The way by which a ticket came in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Channel {
+    /// Letters of the Internet.
+    Email,
+    /// A form, a portal, a widget on a page.
+    Web,
+    /// A live chat.
+    Chat,
+    /// A messenger: WhatsApp, LINE, direct messages.
+    Messaging,
+    /// A post that others can see: Twitter, Facebook, a forum.
+    Social,
+    /// A call.
+    Phone,
+    /// A text message.
+    Sms,
+    /// A program.
+    Api,
+    /// Something else: its original says what.
+    Other,
+}
+
 /// A person as far as a ticket names them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Person {
@@ -72,7 +96,7 @@ pub struct Ticket {
     /// `None`: not set.
     pub priority: Option<Mapped<Priority>>,
     /// How it came in.
-    pub channel: Option<String>,
+    pub channel: Option<Mapped<Channel>>,
     /// Who asks.
     pub requester: Option<Person>,
     /// Who answers.
@@ -98,4 +122,56 @@ pub struct Message {
     pub author: Option<Person>,
     /// When.
     pub created_at: DateTime<Utc>,
+}
+
+/// Somebody whom the helpdesk knows as one who asks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Customer {
+    /// At the provider.
+    pub id: String,
+    /// Where people open it.
+    pub url: Option<String>,
+    /// Where known.
+    pub name: Option<String>,
+    /// The first address, where known.
+    pub email: Option<String>,
+    /// Further addresses, where the provider tells them with the customer.
+    pub other_emails: Vec<String>,
+    /// As the provider writes it.
+    pub phone: Option<String>,
+    /// What another system calls this customer.
+    pub external_id: Option<String>,
+    /// As the provider writes it: `en-US`.
+    pub language: Option<String>,
+    /// As the provider writes it: `Europe/Vienna` at one, `Vienna` at another.
+    pub time_zone: Option<String>,
+    /// Labels.
+    pub tags: Vec<String>,
+    /// Where the provider tells.
+    pub created_at: Option<DateTime<Utc>>,
+    /// Where the provider tells.
+    pub updated_at: Option<DateTime<Utc>>,
+}
+
+/// One article of the knowledge base.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Article {
+    /// At the provider.
+    pub id: String,
+    /// Where people read it.
+    pub url: Option<String>,
+    /// Its heading.
+    pub title: String,
+    /// The whole of it, as text.
+    pub body: Option<String>,
+    /// The language that this is in, as the provider writes it: `en-us`.
+    pub locale: Option<String>,
+    /// False: a draft, which customers do not see. `None`: the provider does not tell.
+    pub published: Option<bool>,
+    /// Labels.
+    pub labels: Vec<String>,
+    /// Where the provider tells.
+    pub created_at: Option<DateTime<Utc>>,
+    /// Where the provider tells.
+    pub updated_at: Option<DateTime<Utc>>,
 }

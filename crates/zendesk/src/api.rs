@@ -1,6 +1,6 @@
 //! One function per endpoint that we use: build, send, decode. `operation` is the tool on whose behalf it is called.
 
-use holdfast_core::{ApiClient, error::Result};
+use holdfast_core::{ApiClient, error::Result, helpdesk::Page};
 use serde_json::{Value, json};
 
 use crate::model::{CommentPage, SearchPage, TicketAnswer, TokenAnswer, TokenFacts, User, UserAnswer};
@@ -20,23 +20,17 @@ pub(crate) async fn current_token(api: &ApiClient) -> Result<TokenFacts> {
 }
 
 /// One page of a search, newest tickets first: a ticket that comes in meanwhile repeats one, and hides none.
-/// `page` starts at 1; `page * per_page` may not exceed 1000.
+/// No page may reach beyond the 1000th ticket.
 /// <https://developer.zendesk.com/api-reference/ticketing/ticket-management/search/>
-pub(crate) async fn search(
-    api: &ApiClient,
-    operation: &'static str,
-    query: &str,
-    page: u32,
-    per_page: u32,
-) -> Result<SearchPage> {
+pub(crate) async fn search(api: &ApiClient, operation: &'static str, query: &str, page: Page) -> Result<SearchPage> {
     api.get("api/v2/search.json")
         .operation(operation)
         .query("query", query)
         .query("sort_by", "created_at")
         .query("sort_order", "desc")
         .query("include", "tickets(users)")
-        .query("page", page)
-        .query("per_page", per_page)
+        .query("page", page.number)
+        .query("per_page", page.size)
         .fetch()
         .await
 }

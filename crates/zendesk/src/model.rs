@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use chrono::{DateTime, Utc};
-use holdfast_core::ticket::{Mapped, Message, Person, Priority, Status, Ticket};
+use holdfast_core::ticket::{Channel, Mapped, Message, Person, Priority, Status, Ticket};
 use serde::Deserialize;
 use url::Url;
 
@@ -141,7 +141,7 @@ impl WireTicket {
             description: self.description.clone(),
             status: Mapped { value: status(&self.status), original: self.status.clone() },
             priority: self.priority.as_ref().map(|word| Mapped { value: priority(word), original: word.clone() }),
-            channel: self.via.as_ref().and_then(|via| via.channel.clone()),
+            channel: self.via.as_ref().and_then(|via| via.channel.clone()).map(channel),
             requester: self.requester_id.map(|id| people.person(id)),
             assignee: self.assignee_id.map(|id| people.person(id)),
             tags: self.tags.clone(),
@@ -185,6 +185,34 @@ fn priority(word: &str) -> Priority {
     }
 }
 
+/// A word that is not known yet, or says how the ticket was made and not by which way it came, counts as other. The
+/// original stands beside it. Webhooks say `mail` where the API says `email`.
+/// <https://developer.zendesk.com/documentation/ticketing/reference-guides/via-types/>
+fn channel(word: String) -> Mapped<Channel> {
+    let value = match word.as_str() {
+        "email" | "mail" => Channel::Email,
+        "web" | "web_form" | "web_widget" | "help_center" | "mobile" | "mobile_sdk" => Channel::Web,
+        "chat" => Channel::Chat,
+        "native_messaging"
+        | "messaging"
+        | "whatsapp"
+        | "line"
+        | "wechat"
+        | "telegram"
+        | "viber"
+        | "apple_business_chat"
+        | "instagram_dm"
+        | "facebook_messenger"
+        | "twitter_dm" => Channel::Messaging,
+        "twitter" | "facebook" | "forum" => Channel::Social,
+        "voice" | "phone" => Channel::Phone,
+        "sms" => Channel::Sms,
+        "api" | "web_service" | "any_channel" => Channel::Api,
+        _ => Channel::Other,
+    };
+    Mapped { value, original: word }
+}
+
 /// Zendesk's word.
 pub(crate) fn status_word(status: Status) -> &'static str {
     match status {
@@ -218,6 +246,21 @@ mod tests {
         }
         for word in ["low", "normal", "high", "urgent"] {
             assert_eq!(priority_word(priority(word)), word);
+        }
+    }
+
+    #[test]
+    fn a_channel_keeps_zendesks_word_whatever_it_is() {
+        for (word, value) in [
+            ("email", Channel::Email),
+            ("mail", Channel::Email),
+            ("web", Channel::Web),
+            ("native_messaging", Channel::Messaging),
+            ("voice", Channel::Phone),
+            ("closed_ticket", Channel::Other),
+            ("ポスト", Channel::Other),
+        ] {
+            assert_eq!(channel(word.to_owned()), Mapped { value, original: word.to_owned() });
         }
     }
 

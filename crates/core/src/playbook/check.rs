@@ -95,13 +95,14 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::tool::Access;
+    use crate::tool::{Access, Repeat};
 
     const TOOLS: &[Tool] = &[
         Tool {
             name: "search_tickets",
             description: "",
             access: Access::Read,
+            repeat: Repeat::Safe,
             input_schema: r#"{"type": "object", "additionalProperties": false,
                 "properties": {"query": {"type": "string"}, "cursor": {"type": "string"}}}"#,
             output_schema: "{}",
@@ -110,6 +111,7 @@ mod tests {
             name: "update_ticket",
             description: "",
             access: Access::Write,
+            repeat: Repeat::Safe,
             input_schema: r#"{"type": "object", "additionalProperties": false, "required": ["ticket_id"],
                 "properties": {"ticket_id": {"type": "string"}, "tags": {"type": "array", "items": {"type": "string"}}}}"#,
             output_schema: "{}",

@@ -3,9 +3,8 @@
 use holdfast_core::{
     ApiClient,
     error::{ErrorKind, Result},
-    ticket::{Message, Ticket},
+    helpdesk::{GET_TICKET, GetTicket, TicketConversation},
 };
-use serde::{Deserialize, Serialize};
 
 use super::{id, invalid};
 use crate::{
@@ -13,63 +12,60 @@ use crate::{
     model::{Comment, People},
 };
 
-pub(super) const NAME: &str = "get_ticket";
+pub(super) const NAME: &str = GET_TICKET.name;
 
-/// Pages of comments that are read, 100 on each: more than people write, and an end where machines write without one.
+/// Pages of comments that are read at once, 100 on each: more than people write. The cursor gets the rest where machines
+/// write.
 const MOST_PAGES: usize = 10;
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Arguments {
-    ticket_id: String,
-}
-
-#[derive(Debug, Serialize)]
-pub(super) struct Answer {
-    ticket: Ticket,
-    messages: Vec<Message>,
-    messages_complete: bool,
-    note: Option<String>,
-}
-
-pub(super) async fn run(api: &ApiClient, arguments: Arguments) -> Result<Answer> {
-    let id = id("ticket_id", &arguments.ticket_id).map_err(|message| invalid(api, NAME, message))?;
+pub(super) async fn run(api: &ApiClient, arguments: GetTicket) -> Result<TicketConversation> {
+    let id = id("ticket_id", &arguments.ticket_id).map_err(invalid(api, NAME))?;
+    let blank = |cursor: &&String| cursor.trim().is_empty();
+    if arguments.cursor.as_ref().filter(blank).is_some() {
+        return Err(invalid(api, NAME)("cursor: expected next_cursor of an earlier answer, unchanged".to_owned()));
+    }
 
     let read = api::ticket(api, NAME, id).await?;
     let mut people = People::default();
     people.add(read.users);
-    let (comments, complete) = conversation(api, id, &mut people).await?;
+    let (comments, next) = conversation(api, id, arguments.cursor, &mut people).await?;
 
-    let note = (!complete).then(|| {
+    let note = next.is_some().then(|| {
         format!(
-            "the conversation is longer: these are its first {} messages, the later ones are not shown",
+            "the conversation is longer: these are {} of its messages, next_cursor gets the later ones",
             comments.len()
         )
     });
-    Ok(Answer {
+    Ok(TicketConversation {
         ticket: read.ticket.to_model(&api.account().base_url, &people),
         messages: comments.into_iter().map(|comment| comment.into_model(&people)).collect(),
-        messages_complete: complete,
+        next_cursor: next,
         note,
     })
 }
 
-/// All comments, and whether they are all. By the cursor and not by the link: no answer decides where we call.
-async fn conversation(api: &ApiClient, ticket: i64, people: &mut People) -> Result<(Vec<Comment>, bool)> {
+/// The comments after a cursor, and the cursor of those behind them. By the cursor and not by the link: no answer decides
+/// where we call.
+async fn conversation(
+    api: &ApiClient,
+    ticket: i64,
+    mut after: Option<String>,
+    people: &mut People,
+) -> Result<(Vec<Comment>, Option<String>)> {
     let mut comments = Vec::new();
-    let mut after: Option<String> = None;
     for _ in 0..MOST_PAGES {
         let page = api::comments(api, NAME, ticket, after.as_deref()).await?;
         comments.extend(page.comments);
         people.add(page.users);
         if !page.meta.has_more {
-            return Ok((comments, true));
+            return Ok((comments, None));
         }
-        if page.meta.after_cursor.is_none() || page.meta.after_cursor == after {
+        let next = page.meta.after_cursor.filter(|next| !next.is_empty());
+        if next.is_none() || next == after {
             let message = "the list of comments goes on without saying where";
             return Err(api.error(NAME, ErrorKind::Unreadable, message));
         }
-        after = page.meta.after_cursor;
+        after = next;
     }
-    Ok((comments, false))
+    Ok((comments, after))
 }

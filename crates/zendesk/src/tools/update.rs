@@ -4,72 +4,32 @@ use chrono::{DateTime, SecondsFormat, Utc};
 use holdfast_core::{
     ApiClient,
     error::{ErrorKind, Result},
-    ticket::{Priority, Status, Ticket},
+    helpdesk::{Assignee, UPDATE_TICKET, UpdateTicket, UpdatedTicket, edit_tags},
 };
-use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::{id, invalid};
+use super::{id, invalid, tags};
 use crate::{
     api,
     model::{People, TicketAnswer, WireTicket, priority_word, status_word},
 };
 
-pub(super) const NAME: &str = "update_ticket";
+pub(super) const NAME: &str = UPDATE_TICKET.name;
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Arguments {
-    ticket_id: String,
-    status: Option<Status>,
-    priority: Option<Priority>,
-    #[serde(default)]
-    assignee: Assignee,
-    tags: Option<Vec<String>>,
-    #[serde(default)]
-    add_tags: Vec<String>,
-    #[serde(default)]
-    remove_tags: Vec<String>,
-    if_updated_at: Option<DateTime<Utc>>,
-}
+pub(super) async fn run(api: &ApiClient, arguments: UpdateTicket) -> Result<UpdatedTicket> {
+    let id = id("ticket_id", &arguments.ticket_id).map_err(invalid(api, NAME))?;
+    let seen = arguments.if_updated_at;
+    let change = Change::of(arguments).map_err(invalid(api, NAME))?;
 
-#[derive(Debug, Default)]
-enum Assignee {
-    /// The field is absent.
-    #[default]
-    Keep,
-    /// It is null.
-    Nobody,
-    /// An id or an address.
-    Agent(String),
-}
-
-impl<'de> Deserialize<'de> for Assignee {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Ok(Option::deserialize(deserializer)?.map_or(Self::Nobody, Self::Agent))
-    }
-}
-
-#[derive(Debug, Serialize)]
-pub(super) struct Answer {
-    ticket: Ticket,
-}
-
-pub(super) async fn run(api: &ApiClient, arguments: Arguments) -> Result<Answer> {
-    let id = id("ticket_id", &arguments.ticket_id).map_err(|message| invalid(api, NAME, message))?;
-    let change = Change::of(&arguments).map_err(|message| invalid(api, NAME, message))?;
-
-    match attempt(api, id, &change, arguments.if_updated_at).await {
+    match attempt(api, id, &change, seen).await {
         // Somebody was faster, and the caller did not say what it had seen: once more, with what is there now.
-        Err(error) if error.kind == ErrorKind::Conflict && arguments.if_updated_at.is_none() => {
-            attempt(api, id, &change, None).await
-        }
+        Err(error) if error.kind == ErrorKind::Conflict && seen.is_none() => attempt(api, id, &change, None).await,
         other => other,
     }
 }
 
 /// Reads, changes, and writes if the ticket is still as it was read, or as the caller had seen it.
-async fn attempt(api: &ApiClient, id: i64, change: &Change, seen: Option<DateTime<Utc>>) -> Result<Answer> {
+async fn attempt(api: &ApiClient, id: i64, change: &Change, seen: Option<DateTime<Utc>>) -> Result<UpdatedTicket> {
     let TicketAnswer { ticket, users, .. } = api::ticket(api, NAME, id).await?;
     if seen.is_some_and(|seen| seen != ticket.updated_at) {
         let message = format!("the ticket changed at {}; read it again", stamp(ticket.updated_at));
@@ -80,37 +40,34 @@ async fn attempt(api: &ApiClient, id: i64, change: &Change, seen: Option<DateTim
     let base = &api.account().base_url;
     let Some(fields) = change.to_fields(&ticket) else {
         // The tags to add are there, those to remove are not: nothing to write.
-        return Ok(Answer { ticket: ticket.to_model(base, &people) });
+        return Ok(UpdatedTicket { ticket: ticket.to_model(base, &people) });
     };
     let done = api::update(api, NAME, id, &fields).await?;
     people.add(done.users);
-    Ok(Answer { ticket: done.ticket.to_model(base, &people) })
+    Ok(UpdatedTicket { ticket: done.ticket.to_model(base, &people) })
 }
 
 /// What is to be changed, checked.
 #[derive(Debug)]
 struct Change {
     fields: Map<String, Value>,
-    tags: Tags,
-}
-
-#[derive(Debug)]
-enum Tags {
-    Keep,
-    Edit { add: Vec<String>, remove: Vec<String> },
+    /// Tags to add, and to remove.
+    edit: Option<(Vec<String>, Vec<String>)>,
 }
 
 impl Change {
-    fn of(arguments: &Arguments) -> Result<Self, String> {
+    fn of(arguments: UpdateTicket) -> Result<Self, String> {
+        // In lower case, so that one tag is not added and removed in two spellings.
+        let arguments = UpdateTicket {
+            tags: arguments.tags.as_deref().map(|list| tags("tags", list)).transpose()?,
+            add_tags: tags("add_tags", &arguments.add_tags)?,
+            remove_tags: tags("remove_tags", &arguments.remove_tags)?,
+            ..arguments
+        };
+        arguments.check()?;
         let mut fields = Map::new();
-        match arguments.status {
-            Some(Status::New) => {
-                return Err(
-                    "status: a ticket never becomes new; expected open, pending, on_hold, solved or closed".into()
-                );
-            }
-            Some(status) => drop(fields.insert("status".to_owned(), json!(status_word(status)))),
-            None => {}
+        if let Some(status) = arguments.status {
+            fields.insert("status".to_owned(), json!(status_word(status)));
         }
         if let Some(priority) = arguments.priority {
             fields.insert("priority".to_owned(), json!(priority_word(priority)));
@@ -118,32 +75,16 @@ impl Change {
         match &arguments.assignee {
             Assignee::Keep => {}
             Assignee::Nobody => drop(fields.insert("assignee_id".to_owned(), Value::Null)),
-            Assignee::Agent(who) if who.contains('@') => {
-                fields.insert("assignee_email".to_owned(), json!(who.trim()));
-            }
             Assignee::Agent(who) => {
-                let id =
-                    id("assignee", who).map_err(|said| format!("{said}, an e-mail address, or null for nobody"))?;
-                fields.insert("assignee_id".to_owned(), json!(id));
+                let (name, value) = assignee(who).map_err(|said| format!("{said}, or null for nobody"))?;
+                fields.insert(name.to_owned(), value);
             }
         }
-        let list =
-            |field: &str, tags: &[String]| tags.iter().map(|text| tag(field, text)).collect::<Result<Vec<_>, _>>();
-        let (add, remove) = (list("add_tags", &arguments.add_tags)?, list("remove_tags", &arguments.remove_tags)?);
-        let edited = !(add.is_empty() && remove.is_empty());
         if let Some(tags) = &arguments.tags {
-            if edited {
-                return Err("tags: replaces all tags, so it does not go together with add_tags or remove_tags".into());
-            }
-            fields.insert("tags".to_owned(), json!(list("tags", tags)?));
+            fields.insert("tags".to_owned(), json!(tags));
         }
-        if let Some(both) = add.iter().find(|tag| remove.contains(tag)) {
-            return Err(format!("remove_tags: {both} is in add_tags as well"));
-        }
-        if fields.is_empty() && !edited {
-            return Err("nothing to change: expected status, priority, assignee, tags, add_tags or remove_tags".into());
-        }
-        Ok(Self { fields, tags: if edited { Tags::Edit { add, remove } } else { Tags::Keep } })
+        let edit = arguments.edits_tags().then_some((arguments.add_tags, arguments.remove_tags));
+        Ok(Self { fields, edit })
     }
 
     /// The body for a ticket as it was read, guarded; `None`: it is so already.
@@ -151,16 +92,10 @@ impl Change {
     /// Tags are written as a whole list under the guard, and not through their own endpoint: one write, one audit.
     fn to_fields(&self, ticket: &WireTicket) -> Option<Value> {
         let mut fields = self.fields.clone();
-        if let Tags::Edit { add, remove } = &self.tags {
-            let mut tags: Vec<&String> = ticket.tags.iter().filter(|tag| !remove.contains(tag)).collect();
-            for tag in add {
-                if !tags.contains(&tag) {
-                    tags.push(tag);
-                }
-            }
-            if tags.len() != ticket.tags.len() || !tags.iter().all(|tag| ticket.tags.contains(tag)) {
-                fields.insert("tags".to_owned(), json!(tags));
-            }
+        if let Some((add, remove)) = &self.edit
+            && let Some(tags) = edit_tags(&ticket.tags, add, remove)
+        {
+            fields.insert("tags".to_owned(), json!(tags));
         }
         if fields.is_empty() {
             return None;
@@ -176,13 +111,13 @@ fn stamp(at: DateTime<Utc>) -> String {
     at.to_rfc3339_opts(SecondsFormat::AutoSi, true)
 }
 
-/// A tag as Zendesk keeps it: lower case, one word.
-pub(super) fn tag(field: &str, text: &str) -> Result<String, String> {
-    let bad = |c: char| c.is_whitespace() || c.is_control() || matches!(c, '"' | ',');
-    if text.is_empty() || text.contains(bad) {
-        return Err(format!("{field}: expected tags without spaces, commas or quotes, like \"needs_refund\""));
+/// Who is to answer, as a field of a ticket: an id, or an e-mail address.
+pub(super) fn assignee(who: &str) -> Result<(&'static str, Value), String> {
+    if who.contains('@') {
+        return Ok(("assignee_email", json!(who.trim())));
     }
-    Ok(text.to_lowercase())
+    let id = id("assignee", who).map_err(|said| format!("{said}, or an e-mail address"))?;
+    Ok(("assignee_id", json!(id)))
 }
 
 #[cfg(test)]
@@ -199,7 +134,7 @@ mod tests {
 
     fn change(mut arguments: Value) -> Result<Change, String> {
         arguments["ticket_id"] = json!("5");
-        Change::of(&serde_json::from_value(arguments).unwrap())
+        Change::of(serde_json::from_value(arguments).unwrap())
     }
 
     #[test]
@@ -233,7 +168,10 @@ mod tests {
             (json!({}), "nothing to change: expected status"),
             (json!({"add_tags": []}), "nothing to change"),
             (json!({"status": "new"}), "status: a ticket never becomes new"),
-            (json!({"assignee": "Gus"}), "assignee: expected the digits of an id, like \"35436\", an e-mail address"),
+            (
+                json!({"assignee": "Gus"}),
+                "assignee: expected the digits of an id, like \"35436\", or an e-mail address, or null",
+            ),
             (json!({"tags": ["a"], "add_tags": ["b"]}), "tags: replaces all tags"),
             (json!({"add_tags": ["A"], "remove_tags": ["a"]}), "remove_tags: a is in add_tags"),
             (json!({"add_tags": ["a b"]}), "add_tags: expected tags without spaces"),

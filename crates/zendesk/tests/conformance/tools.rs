@@ -123,7 +123,7 @@ async fn a_ticket_comes_with_its_people_and_its_whole_conversation() {
     assert!(messages.iter().all(|message| message["author"]["name"].is_string()));
     assert!(messages.iter().any(|message| message["public"] == false));
     assert_eq!(messages[0]["body"], ticket["description"]);
-    assert_eq!(read["messages_complete"], true);
+    assert_eq!((&read["next_cursor"], &read["note"]), (&Value::Null, &Value::Null));
     // The ticket, and two pages of comments.
     assert_eq!(rig.acme.counters().api_calls, 3);
 }
@@ -144,7 +144,7 @@ async fn a_ticket_with_a_large_id_is_read_by_exactly_that_id() {
 }
 
 #[tokio::test]
-async fn a_conversation_without_end_is_cut_and_says_so() {
+async fn a_conversation_without_end_comes_in_parts_and_says_so() {
     let rig = Rig::with(Sandbox::builder().with(|options| options.rate_limit = 0), |zendesk| zendesk).await;
     let api = rig.api_as("ada", "read write");
     let before = rig.acme.comments(5).len();
@@ -154,11 +154,26 @@ async fn a_conversation_without_end_is_cut_and_says_so() {
 
     let read = rig.call(&api, "get_ticket", json!({"ticket_id": "5"})).await.unwrap();
 
-    assert_eq!(read["messages"].as_array().unwrap().len(), 1000);
-    assert_eq!(read["messages_complete"], false);
+    let there: Vec<String> = rig.acme.comments(5).iter().map(|comment| comment["id"].to_string()).collect();
+    assert_eq!(there.len(), before + 1000);
+    let ids = |read: &Value| -> Vec<String> {
+        let messages = read["messages"].as_array().unwrap();
+        messages.iter().map(|message| message["id"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(ids(&read), there[..1000]);
     let note = read["note"].as_str().unwrap();
-    assert!(note.contains("first 1000 messages"), "{note}");
-    assert_eq!(rig.acme.comments(5).len(), before + 1000);
+    assert!(note.contains("these are 1000 of its messages"), "{note}");
+
+    let arguments = json!({"ticket_id": "5", "cursor": read["next_cursor"]});
+    let rest = rig.call(&api, "get_ticket", arguments).await.unwrap();
+    assert_eq!(ids(&rest), there[1000..]);
+    assert_eq!((&rest["next_cursor"], &rest["note"]), (&Value::Null, &Value::Null));
+    assert_eq!(rest["ticket"]["id"], "5");
+
+    for cursor in ["", "???"] {
+        let error = rig.call(&api, "get_ticket", json!({"ticket_id": "5", "cursor": cursor})).await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Invalid, "{error}");
+    }
 }
 
 #[tokio::test]
@@ -185,12 +200,12 @@ async fn a_reply_answers_with_the_comments_own_id() {
         let sent = rig.call(&api, "reply_to_ticket", arguments).await.unwrap();
 
         let last = rig.acme.comments(5).pop().unwrap();
-        assert_eq!(sent["comment_id"], last["id"].to_string());
+        assert_eq!(sent["message_id"], last["id"].to_string());
         assert_eq!(sent["public"], public);
         assert_eq!((&last["public"], &last["body"]), (&json!(public), &json!("On its way.")));
         let read = rig.call(&api, "get_ticket", json!({"ticket_id": "5"})).await.unwrap();
         assert_eq!(read["ticket"]["updated_at"], sent["updated_at"]);
-        assert_eq!(read["messages"].as_array().unwrap().last().unwrap()["id"], sent["comment_id"]);
+        assert_eq!(read["messages"].as_array().unwrap().last().unwrap()["id"], sent["message_id"]);
     }
 }
 
