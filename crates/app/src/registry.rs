@@ -2,14 +2,18 @@
 
 use std::sync::Arc;
 
-use holdfast_core::{Provider, Providers};
+use holdfast_core::{Provider, Providers, provider::Invalid};
+use holdfast_freshdesk::Freshdesk;
 use holdfast_zendesk::Zendesk;
 
 use crate::config::Config;
 
 /// The adapters, as the operator configured them.
 pub fn providers(config: &Config) -> anyhow::Result<Providers> {
-    let list: Vec<Arc<dyn Provider>> = vec![Arc::new(zendesk(config)?)];
+    let list: Vec<Arc<dyn Provider>> = vec![
+        Arc::new(at(config, "freshdesk", Freshdesk::new, Freshdesk::with_base)?),
+        Arc::new(zendesk(config)?),
+    ];
     let providers = Providers::new(list);
     let named = config.providers.keys().map(|id| ("providers", id));
     for (section, id) in named.chain(config.oauth_apps.keys().map(|id| ("oauth_apps", id))) {
@@ -21,13 +25,23 @@ pub fn providers(config: &Config) -> anyhow::Result<Providers> {
     Ok(providers)
 }
 
+/// The adapter of the provider itself, or of what the operator has set in its place.
+fn at<P>(
+    config: &Config,
+    id: &str,
+    new: impl FnOnce() -> P,
+    with_base: impl FnOnce(&str) -> Result<P, Invalid>,
+) -> anyhow::Result<P> {
+    match config.providers.get(id).and_then(|settings| settings.base_url_override.as_deref()) {
+        None => Ok(new()),
+        Some(template) => with_base(template)
+            .map_err(|invalid| anyhow::anyhow!("providers.{id}.base_url_override: {invalid}")),
+    }
+}
+
 fn zendesk(config: &Config) -> anyhow::Result<Zendesk> {
     let settings = config.providers.get("zendesk").cloned().unwrap_or_default();
-    let mut zendesk = match settings.base_url_override {
-        None => Zendesk::new(),
-        Some(template) => Zendesk::with_base(&template)
-            .map_err(|invalid| anyhow::anyhow!("providers.zendesk.base_url_override: {invalid}"))?,
-    };
+    let mut zendesk = at(config, "zendesk", Zendesk::new, Zendesk::with_base)?;
     if let Some(life) = settings.access_token_life {
         zendesk = zendesk.asking_for(life);
     }

@@ -1,0 +1,370 @@
+//! From what an admin typed to the one label that a host is built from, and the hosts themselves.
+
+use holdfast_core::provider::{Account, Invalid};
+use url::{Host, Url};
+
+/// Where Freshdesk's accounts live.
+const SUFFIX: &str = ".freshdesk.com";
+/// What the operator's template holds in place of the account.
+const PLACEHOLDER: &str = "{account}";
+/// Hosts below freshdesk.com that are Freshdesk's own, and no customer's account.
+const NOT_ACCOUNTS: &[&str] =
+    &["api", "apps", "assets", "developer", "developers", "static", "status", "support", "www"];
+/// Other products of the same company, whose addresses look much the same.
+const OTHER_PRODUCTS: &[(&str, &str)] = &[
+    (".freshservice.com", "That is a Freshservice account, which is another product"),
+    (".myfreshworks.com", "That is the sign-in page of a Freshworks organisation, not the helpdesk itself"),
+    (".freshsales.io", "That is a Freshsales account, which is another product"),
+    (".freshchat.com", "That is a Freshchat account, which is another product"),
+];
+
+pub(crate) const RULE: &str = "the part before .freshdesk.com in the address of your Freshdesk, for example acme or \
+                               acme.freshdesk.com; not an address of your own, like support.acme.com";
+
+/// Where accounts live: `https://{account}.freshdesk.com`, or the operator's substitute for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Base(String);
+
+impl Base {
+    pub(crate) fn production() -> Self {
+        Self(format!("https://{PLACEHOLDER}{SUFFIX}"))
+    }
+
+    /// `{account}` may stand in the path, or be the first label of a longer host: no account may choose the host.
+    pub(crate) fn substitute(template: &str) -> Result<Self, Invalid> {
+        let template = template.trim().trim_end_matches('/');
+        let refused = |why: &str| {
+            Err(Invalid::new(format!(
+                "{why}; expected an http or https address with {PLACEHOLDER} in it, for example \
+                 http://127.0.0.1:9000/freshdesk/{PLACEHOLDER}"
+            )))
+        };
+        if template.matches(PLACEHOLDER).count() != 1 {
+            return refused("there has to be one {account}");
+        }
+        let Ok(url) = Url::parse(&template.replace(PLACEHOLDER, "acme")) else {
+            return refused("there is no address");
+        };
+        if !matches!(url.scheme(), "http" | "https") {
+            return refused("there is another scheme");
+        }
+        if !url.username().is_empty() || url.password().is_some() || url.query().is_some() || url.fragment().is_some() {
+            return refused("there is more than scheme, host and path");
+        }
+        let in_path = url.path().split('/').any(|segment| segment == "acme")
+            && template.contains(&format!("/{PLACEHOLDER}"))
+            && !template.contains(&format!("//{PLACEHOLDER}"));
+        let first_label = template.contains(&format!("//{PLACEHOLDER}."))
+            && matches!(url.host(), Some(Host::Domain(host)) if host.len() > "acme.".len());
+        if !in_path && !first_label {
+            return refused("{account} is neither one segment of the path nor the first label of the host");
+        }
+        Ok(Self(template.to_owned()))
+    }
+
+    fn of(&self, label: &str) -> Result<Url, url::ParseError> {
+        Url::parse(&self.0.replace(PLACEHOLDER, label))
+    }
+}
+
+/// An account from what was typed.
+pub(crate) fn read(base: &Base, typed: &str) -> Result<Account, Invalid> {
+    let label = label(typed)?;
+    let base_url = base.of(&label).map_err(|_| expected("That is no Freshdesk domain"))?;
+    Ok(Account { display: format!("{label}{SUFFIX}"), id: label, base_url })
+}
+
+fn expected(what: &str) -> Invalid {
+    Invalid::new(format!("{what}. Expected {RULE}."))
+}
+
+/// The label before `.freshdesk.com`. Everything else that was typed is only looked at, and never goes into a host.
+fn label(typed: &str) -> Result<String, Invalid> {
+    let typed = typed.trim();
+    if typed.is_empty() {
+        return Err(expected("Nothing was typed"));
+    }
+    if !typed.is_ascii() {
+        return Err(expected(
+            "That holds letters that a Freshdesk address never has, or that only look like plain ones",
+        ));
+    }
+    if typed.contains(|c: char| c.is_ascii_whitespace() || c.is_ascii_control() || c == '\\') {
+        return Err(expected("That holds a space or a backslash inside"));
+    }
+    let typed = typed.to_ascii_lowercase();
+    let (scheme, rest) = match typed.split_once("://") {
+        Some((scheme, rest)) => (Some(scheme), rest),
+        None => (None, typed.as_str()),
+    };
+    if scheme.is_some_and(|scheme| !matches!(scheme, "https" | "http")) {
+        return Err(expected("That is no web address"));
+    }
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let behind = &rest[authority.len()..];
+    if authority.contains('@') {
+        return Err(expected(if scheme.is_none() && behind.is_empty() {
+            "That looks like an e-mail address"
+        } else {
+            "That is an address with a user name in it"
+        }));
+    }
+    let host = authority.strip_suffix(":443").unwrap_or(authority).trim_end_matches('.');
+    let label = match host.strip_suffix(SUFFIX) {
+        Some(label) => label,
+        // A bare name, and nothing behind it but slashes.
+        None if scheme.is_none()
+            && !authority.contains(':')
+            && !host.contains('.')
+            && behind.trim_matches('/').is_empty() =>
+        {
+            host
+        }
+        None if let Some((_, what)) = OTHER_PRODUCTS.iter().find(|(end, _)| host.ends_with(end)) => {
+            return Err(expected(what));
+        }
+        None if host.contains('.') => return Err(expected("That is not an address below freshdesk.com")),
+        None => return Err(expected("That is no Freshdesk domain")),
+    };
+    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    if label.is_empty() || !label.bytes().all(plain) {
+        return Err(expected("A Freshdesk domain has letters, digits and hyphens only"));
+    }
+    if label.len() > 63 || label.starts_with('-') || label.ends_with('-') || label.starts_with("xn--") {
+        return Err(expected(
+            "A Freshdesk domain has at most 63 characters, neither begins nor ends with a hyphen, and is never encoded",
+        ));
+    }
+    if NOT_ACCOUNTS.contains(&label) {
+        return Err(expected(&format!("{label}{SUFFIX} is Freshdesk's own, not an account")));
+    }
+    Ok(label.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_form_that_people_type_is_the_same_account() {
+        for typed in [
+            "acme",
+            " Acme ",
+            "ACME",
+            "acme.",
+            "acme/",
+            "acme.freshdesk.com",
+            "Acme.Freshdesk.Com",
+            "acme.freshdesk.com.",
+            "acme.freshdesk.com/",
+            "acme.freshdesk.com//",
+            "acme.freshdesk.com:443",
+            "acme.freshdesk.com:443/a",
+            "acme.freshdesk.com/a/tickets/1",
+            "https://acme.freshdesk.com",
+            "https://ACME.freshdesk.com/a/tickets/1",
+            "http://acme.freshdesk.com/",
+            "HTTPS://acme.freshdesk.com?brand=1",
+            "https://acme.freshdesk.com/a/search/ada@example.com",
+            "\thttps://acme.freshdesk.com/support/home#top\n",
+        ] {
+            let account = read(&Base::production(), typed).unwrap();
+            assert_eq!(account.id, "acme", "{typed}");
+            assert_eq!(account.display, "acme.freshdesk.com");
+            assert_eq!(account.base_url.as_str(), "https://acme.freshdesk.com/");
+        }
+        for typed in ["d3v-acme", "3m", "a", "a--b", "0x7f", "2130706433", &"a".repeat(63)] {
+            let account = read(&Base::production(), typed).unwrap();
+            assert_eq!(account.id, *typed);
+            assert_eq!(read(&Base::production(), &account.id).unwrap(), account, "its own id");
+            assert_eq!(read(&Base::production(), &account.display).unwrap(), account, "as it is shown");
+        }
+    }
+
+    /// CO-10 among them.
+    #[test]
+    fn whatever_is_no_account_is_refused_with_what_was_expected() {
+        for typed in [
+            "",
+            "   ",
+            ".",
+            "/",
+            ".freshdesk.com",
+            "freshdesk.com",
+            "https://freshdesk.com",
+            "acme.freshdesk.com.evil.example",
+            "evil.example/acme.freshdesk.com",
+            "https://evil.example/acme.freshdesk.com",
+            "acme.freshdesk.com@evil.example",
+            "https://acme.freshdesk.com@evil.example/",
+            "https://acme.freshdesk.com:x@evil.example/",
+            "acme.freshdesk.com%2eevil.example",
+            "acme.freshdesk.com%2Fevil.example",
+            "acme..freshdesk.com",
+            "acme.freshdesk..com",
+            "a.b.freshdesk.com",
+            "\u{430}cme",
+            "\u{430}cme.freshdesk.com",
+            "acme.freshdesk.com\u{3002}evil.example",
+            "xn--cme-7cd.freshdesk.com",
+            "evilfreshdesk.com",
+            "acme.freshdesk.com.au",
+            "acme.freshservice.com",
+            "https://acme.freshservice.com/a/tickets/1",
+            "acme.myfreshworks.com",
+            "acme.freshdesk.com:8443",
+            "acme.freshdesk.com:80",
+            "acme.freshdesk.com:443:443",
+            "acme:443",
+            "help.acme.com",
+            "support.acme.example",
+            "ada@acme.com",
+            "ada@acme.freshdesk.com",
+            "acme_corp",
+            "acme corp",
+            "acme.freshdesk.com evil.example",
+            "acme\\evil",
+            "https:\\\\acme.freshdesk.com",
+            "-acme",
+            "acme-",
+            "ac/me",
+            "acme?x",
+            "acme#x",
+            "x#.freshdesk.com",
+            "169.254.169.254#.freshdesk.com",
+            "169.254.169.254/?.freshdesk.com",
+            "acme%00",
+            "127.0.0.1",
+            "[::1]",
+            "http://[::1]/",
+            "http://127.0.0.1/freshdesk/acme",
+            "https://acme",
+            "ftp://acme.freshdesk.com",
+            "javascript://acme.freshdesk.com",
+            "https://https://acme.freshdesk.com",
+            "//acme.freshdesk.com",
+            "{account}",
+            "www.freshdesk.com",
+            "support",
+            "https://developer.freshdesk.com/api-reference/",
+            &"a".repeat(64),
+        ] {
+            let refused = read(&Base::production(), typed).expect_err(typed);
+            assert!(refused.message.contains("for example acme or acme.freshdesk.com"), "{typed}: {refused}");
+        }
+    }
+
+    #[test]
+    fn another_product_is_named_as_what_it_is() {
+        for (typed, said) in [
+            ("acme.freshservice.com", "Freshservice"),
+            ("https://acme.freshservice.com/a/tickets/1", "Freshservice"),
+            ("https://acme.myfreshworks.com/login", "sign-in page"),
+        ] {
+            let refused = read(&Base::production(), typed).expect_err(typed);
+            assert!(refused.message.contains(said), "{typed}: {refused}");
+        }
+    }
+
+    /// Whatever is typed: a host is one label below freshdesk.com, reached by https on its own port, or there is none.
+    #[test]
+    fn no_input_reaches_a_host_that_is_not_one_label_below_freshdesk_com() {
+        const PARTS: &[&str] = &[
+            "acme",
+            "ACME",
+            "evil",
+            ".",
+            "..",
+            "-",
+            "_",
+            "/",
+            "//",
+            "\\",
+            "@",
+            ":",
+            ":443",
+            "%2e",
+            "%00",
+            "#",
+            "?",
+            " ",
+            "\t",
+            "\n",
+            "\0",
+            "[",
+            "]",
+            "freshdesk.com",
+            ".freshdesk.com",
+            "https://",
+            "http:",
+            "{account}",
+            "1",
+            "127.0.0.1",
+            "xn--",
+            "é",
+            "\u{430}",
+            "\u{3002}",
+            "\u{ff0e}",
+            "\u{200b}",
+            "K",
+            "ſ",
+            ";",
+            ",",
+            "'",
+            "\"",
+            "www",
+        ];
+        let mut state = 0x5eed_u64;
+        let mut next = move || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            usize::try_from(state >> 33).unwrap()
+        };
+        let mut accepted = 0;
+        for _ in 0..200_000 {
+            let typed: String = (0..=next() % 6).map(|_| PARTS[next() % PARTS.len()]).collect();
+            let Ok(account) = read(&Base::production(), &typed) else { continue };
+            accepted += 1;
+            let url = &account.base_url;
+            let label = url.host_str().unwrap().strip_suffix(SUFFIX).unwrap_or_else(|| panic!("{typed:?}: {url}"));
+            assert!(!label.is_empty() && !label.contains('.'), "{typed:?}: {url}");
+            assert_eq!(url.as_str(), format!("https://{label}.freshdesk.com/"), "{typed:?}");
+            assert_eq!(account.id, label);
+            assert_eq!(read(&Base::production(), &account.id), Ok(account), "{typed:?}");
+        }
+        assert!(accepted > 1000, "the inputs are too wild to prove anything: {accepted}");
+    }
+
+    #[test]
+    fn an_operator_may_put_another_address_in_freshdesks_place() {
+        for (template, base) in [
+            ("http://127.0.0.1:9000/freshdesk/{account}", "http://127.0.0.1:9000/freshdesk/acme"),
+            (" http://127.0.0.1:9000/freshdesk/{account}/ ", "http://127.0.0.1:9000/freshdesk/acme"),
+            ("http://sandbox/{account}/freshdesk", "http://sandbox/acme/freshdesk"),
+            ("https://{account}.sandbox.test:8443", "https://acme.sandbox.test:8443/"),
+        ] {
+            let account = read(&Base::substitute(template).unwrap(), "acme.freshdesk.com").unwrap();
+            assert_eq!(account.base_url.as_str(), base);
+            assert_eq!(account.display, "acme.freshdesk.com");
+        }
+        for template in [
+            "",
+            "http://127.0.0.1:9000/freshdesk",
+            "{account}",
+            "{account}.freshdesk.com",
+            "ftp://x.test/{account}",
+            "http://{account}/",
+            "http://{account}:9000/",
+            "http://{account}.",
+            "http://x-{account}.test/",
+            "http://x.test/{account}/{account}",
+            "http://x.test/?account={account}",
+            "http://x.test/a-{account}",
+            "http://{account}@x.test/",
+            "http://user:secret@x.test/{account}",
+        ] {
+            let refused = Base::substitute(template).expect_err(template);
+            assert!(refused.message.contains("http://127.0.0.1:9000/freshdesk/{account}"), "{template}: {refused}");
+            assert!(!refused.message.contains("secret"), "it may hold a password");
+        }
+    }
+}

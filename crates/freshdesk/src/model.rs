@@ -1,0 +1,387 @@
+//! Wire types, spelled as Freshdesk spells them. Ids may exceed 2^53; what is not used is not read, and what real accounts
+//! leave out may be absent.
+
+use chrono::{DateTime, NaiveDateTime, Utc};
+use holdfast_core::ticket::{Article, Channel, Customer, Mapped, Message, Person, Priority, Status, Ticket};
+use serde::{Deserialize, Deserializer, de};
+use url::Url;
+
+use crate::text;
+
+/// Who calls.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Me {
+    pub(crate) id: i64,
+    #[serde(rename = "type")]
+    pub(crate) kind: Option<String>,
+    pub(crate) ticket_scope: Option<i64>,
+    pub(crate) occasional: Option<bool>,
+    pub(crate) contact: Option<AgentContact>,
+}
+
+/// What is personal about an agent.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct AgentContact {
+    pub(crate) name: Option<String>,
+    pub(crate) email: Option<String>,
+    pub(crate) active: Option<bool>,
+}
+
+/// An agent in a list.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Agent {
+    pub(crate) id: i64,
+    pub(crate) contact: Option<AgentContact>,
+}
+
+/// A page of a search, 30 results on each.
+#[derive(Debug, Deserialize)]
+pub(crate) struct SearchPage {
+    pub(crate) total: u64,
+    pub(crate) results: Vec<WireTicket>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct WireTicket {
+    pub(crate) id: i64,
+    pub(crate) subject: Option<String>,
+    pub(crate) description: Option<String>,
+    pub(crate) description_text: Option<String>,
+    pub(crate) status: i64,
+    pub(crate) priority: Option<i64>,
+    pub(crate) source: Option<i64>,
+    pub(crate) requester_id: Option<i64>,
+    pub(crate) responder_id: Option<i64>,
+    pub(crate) tags: Option<Vec<String>>,
+    /// Where it was asked for.
+    pub(crate) requester: Option<Requester>,
+    #[serde(deserialize_with = "moment")]
+    pub(crate) created_at: DateTime<Utc>,
+    #[serde(deserialize_with = "moment")]
+    pub(crate) updated_at: DateTime<Utc>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Requester {
+    pub(crate) id: i64,
+    pub(crate) name: Option<String>,
+    pub(crate) email: Option<String>,
+}
+
+/// A reply, a note, or what a customer wrote later. The first message of a ticket is not among them.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Conversation {
+    pub(crate) id: i64,
+    pub(crate) body: Option<String>,
+    pub(crate) body_text: Option<String>,
+    pub(crate) private: Option<bool>,
+    #[serde(default)]
+    pub(crate) incoming: bool,
+    pub(crate) user_id: Option<i64>,
+    pub(crate) from_email: Option<String>,
+    #[serde(deserialize_with = "moment")]
+    pub(crate) created_at: DateTime<Utc>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Contact {
+    pub(crate) id: i64,
+    pub(crate) name: Option<String>,
+    pub(crate) email: Option<String>,
+    pub(crate) other_emails: Option<Vec<String>>,
+    pub(crate) phone: Option<String>,
+    pub(crate) mobile: Option<String>,
+    pub(crate) unique_external_id: Option<String>,
+    pub(crate) language: Option<String>,
+    pub(crate) time_zone: Option<String>,
+    pub(crate) tags: Option<Vec<String>>,
+    #[serde(default, deserialize_with = "maybe_moment")]
+    pub(crate) created_at: Option<DateTime<Utc>>,
+    #[serde(default, deserialize_with = "maybe_moment")]
+    pub(crate) updated_at: Option<DateTime<Utc>>,
+}
+
+/// A contact whose name begins so.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Suggestion {
+    pub(crate) id: i64,
+}
+
+/// An article. Its text fields differ by version.
+#[derive(Debug, Deserialize)]
+pub(crate) struct WireArticle {
+    pub(crate) id: i64,
+    pub(crate) title: Option<String>,
+    pub(crate) description: Option<String>,
+    pub(crate) description_text: Option<String>,
+    pub(crate) desc_un_html: Option<String>,
+    /// 1 draft, 2 published.
+    pub(crate) status: Option<i64>,
+    /// 1 everybody, 2 who is signed in, 3 agents, 4 some companies.
+    pub(crate) folder_visibility: Option<i64>,
+    pub(crate) tags: Option<Vec<String>>,
+    #[serde(default, deserialize_with = "maybe_moment")]
+    pub(crate) created_at: Option<DateTime<Utc>>,
+    #[serde(default, deserialize_with = "maybe_moment")]
+    pub(crate) updated_at: Option<DateTime<Utc>>,
+}
+
+impl WireTicket {
+    /// As the shared model has it. `base` is where the account lives.
+    pub(crate) fn to_model(&self, base: &Url) -> Ticket {
+        Ticket {
+            id: self.id.to_string(),
+            url: Some(crate::below(base, &format!("a/tickets/{}", self.id)).into()),
+            subject: self.subject.clone(),
+            description: self.first_message(),
+            status: Mapped { value: status(self.status), original: self.status.to_string() },
+            priority: self.priority.map(|number| Mapped { value: priority(number), original: number.to_string() }),
+            channel: self.source.map(|number| Mapped { value: channel(number), original: number.to_string() }),
+            requester: self.requester(),
+            assignee: self.responder_id.map(|id| Person { id: id.to_string(), name: None, email: None }),
+            tags: self.tags.clone().unwrap_or_default(),
+            created_at: self.created_at,
+            updated_at: self.updated_at,
+        }
+    }
+
+    /// The description as text, where the answer holds it.
+    pub(crate) fn first_message(&self) -> Option<String> {
+        self.description_text.clone().or_else(|| self.description.as_deref().map(text::from_html))
+    }
+
+    pub(crate) fn requester(&self) -> Option<Person> {
+        let id = self.requester_id.or(self.requester.as_ref().map(|requester| requester.id))?;
+        let known = self.requester.as_ref().filter(|requester| requester.id == id);
+        Some(Person {
+            id: id.to_string(),
+            name: known.and_then(|requester| requester.name.clone()),
+            email: known.and_then(|requester| requester.email.clone()),
+        })
+    }
+}
+
+impl Conversation {
+    /// `requester` is the ticket's: others are known by their ids alone.
+    pub(crate) fn into_model(self, requester: Option<&Person>) -> Message {
+        let author = self.user_id.map(|id| {
+            let id = id.to_string();
+            match requester.filter(|requester| requester.id == id) {
+                Some(requester) => requester.clone(),
+                // Of what agents send, it is the helpdesk's address and nobody's own.
+                None => Person { id, name: None, email: self.from_email.clone().filter(|_| self.incoming) },
+            }
+        });
+        Message {
+            id: self.id.to_string(),
+            body: self.body_text.or_else(|| self.body.as_deref().map(text::from_html)).unwrap_or_default(),
+            // Customers write no notes; of agents, what is not said to be public is one.
+            public: self.private.map_or(self.incoming, |private| !private),
+            author,
+            created_at: self.created_at,
+        }
+    }
+}
+
+impl Contact {
+    pub(crate) fn into_model(self, base: &Url) -> Customer {
+        Customer {
+            id: self.id.to_string(),
+            url: Some(crate::below(base, &format!("a/contacts/{}", self.id)).into()),
+            name: self.name,
+            email: self.email,
+            other_emails: self.other_emails.unwrap_or_default(),
+            phone: self.phone.filter(|phone| !phone.is_empty()).or(self.mobile),
+            external_id: self.unique_external_id,
+            language: self.language,
+            time_zone: self.time_zone,
+            tags: self.tags.unwrap_or_default(),
+            created_at: self.created_at,
+            updated_at: self.updated_at,
+        }
+    }
+}
+
+impl WireArticle {
+    /// Whether customers may read it, all or those who sign in; what is not said is taken for yes.
+    pub(crate) fn is_for_customers(&self) -> bool {
+        self.status.is_none_or(|status| status == 2) && matches!(self.folder_visibility, None | Some(1 | 2))
+    }
+
+    pub(crate) fn into_model(self, base: &Url) -> Article {
+        Article {
+            id: self.id.to_string(),
+            url: Some(crate::below(base, &format!("support/solutions/articles/{}", self.id)).into()),
+            title: self.title.unwrap_or_default(),
+            body: self
+                .description_text
+                .or(self.desc_un_html)
+                .or_else(|| self.description.as_deref().map(text::from_html)),
+            locale: None,
+            published: self.status.map(|status| status == 2),
+            labels: self.tags.unwrap_or_default(),
+            created_at: self.created_at,
+            updated_at: self.updated_at,
+        }
+    }
+}
+
+/// Numbers from 6 on are an account's own statuses, whose meaning only its administrator knows: they count as open, since
+/// somebody should look. The number stands beside it.
+pub(crate) fn status(number: i64) -> Status {
+    match number {
+        3 => Status::Pending,
+        4 => Status::Solved,
+        5 => Status::Closed,
+        _ => Status::Open,
+    }
+}
+
+/// Freshdesk's number; `None` for what it does not have.
+pub(crate) fn status_number(status: Status) -> Option<i64> {
+    match status {
+        Status::Open => Some(2),
+        Status::Pending => Some(3),
+        Status::Solved => Some(4),
+        Status::Closed => Some(5),
+        Status::New | Status::OnHold => None,
+    }
+}
+
+/// A number that is not known counts as normal. It stands beside it.
+pub(crate) fn priority(number: i64) -> Priority {
+    match number {
+        1 => Priority::Low,
+        3 => Priority::High,
+        4 => Priority::Urgent,
+        _ => Priority::Normal,
+    }
+}
+
+/// Freshdesk's number.
+pub(crate) fn priority_number(priority: Priority) -> i64 {
+    match priority {
+        Priority::Low => 1,
+        Priority::Normal => 2,
+        Priority::High => 3,
+        Priority::Urgent => 4,
+    }
+}
+
+/// How it came in. There are more numbers than the documentation has.
+fn channel(source: i64) -> Channel {
+    match source {
+        1 | OUTBOUND => Channel::Email,
+        2 | 9 => Channel::Web,
+        3 => Channel::Phone,
+        7 => Channel::Chat,
+        _ => Channel::Other,
+    }
+}
+
+/// The source of a ticket that began with a mail from the helpdesk.
+pub(crate) const OUTBOUND: i64 = 10;
+
+/// With a zone, as documented; without one it is UTC.
+fn moment<'de, D: Deserializer<'de>>(deserializer: D) -> Result<DateTime<Utc>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    parse_moment(&text).ok_or_else(|| de::Error::custom("expected a moment in ISO 8601"))
+}
+
+fn maybe_moment<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<DateTime<Utc>>, D::Error> {
+    Ok(Option::<String>::deserialize(deserializer)?.as_deref().and_then(parse_moment))
+}
+
+fn parse_moment(text: &str) -> Option<DateTime<Utc>> {
+    let zoned = DateTime::parse_from_rfc3339(text).ok().map(|at| at.with_timezone(&Utc));
+    zoned.or_else(|| NaiveDateTime::parse_from_str(text, "%Y-%m-%dT%H:%M:%S%.f").ok().map(|at| at.and_utc()))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn ticket(more: Value) -> WireTicket {
+        let mut json = json!({"id": 9_007_199_254_740_993_i64, "status": 2, "created_at": "2026-11-01T10:00:00Z",
+            "updated_at": "2026-11-01T12:00:00+02:00"});
+        json.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        serde_json::from_value(json).unwrap()
+    }
+
+    #[test]
+    fn numbers_survive_the_way_there_and_back() {
+        for number in 2..=5 {
+            assert_eq!(status_number(status(number)), Some(number));
+        }
+        for number in 1..=4 {
+            assert_eq!(priority_number(priority(number)), number);
+        }
+    }
+
+    #[test]
+    fn a_ticket_keeps_large_ids_and_numbers_that_nobody_knows() {
+        let wire = ticket(json!({"status": 11, "priority": 9, "source": 15, "requester_id": 9_007_199_254_740_995_i64,
+            "responder_id": null, "tags": null, "description": "<p>Hi</p>", "automation_id": {}}));
+
+        let ticket = wire.to_model(&"http://127.0.0.1:9000/freshdesk/acme".parse().unwrap());
+
+        assert_eq!(ticket.id, "9007199254740993");
+        assert_eq!(ticket.url.as_deref(), Some("http://127.0.0.1:9000/freshdesk/acme/a/tickets/9007199254740993"));
+        assert_eq!(ticket.status, Mapped { value: Status::Open, original: "11".to_owned() });
+        assert_eq!(ticket.priority, Some(Mapped { value: Priority::Normal, original: "9".to_owned() }));
+        assert_eq!(ticket.channel, Some(Mapped { value: Channel::Other, original: "15".to_owned() }));
+        assert_eq!(ticket.requester.unwrap().id, "9007199254740995");
+        assert_eq!((ticket.assignee, ticket.tags), (None, Vec::new()));
+        assert_eq!(ticket.description.as_deref(), Some("Hi"));
+        assert_eq!(ticket.created_at, ticket.updated_at);
+    }
+
+    #[test]
+    fn an_article_is_for_customers_unless_it_says_otherwise() {
+        for (article, expected) in [
+            (json!({"id": 1, "status": 2, "folder_visibility": 1}), true),
+            (json!({"id": 1, "status": 2, "folder_visibility": 2}), true),
+            (json!({"id": 1}), true),
+            (json!({"id": 1, "status": 1, "folder_visibility": 1}), false),
+            (json!({"id": 1, "status": 2, "folder_visibility": 3}), false),
+            (json!({"id": 1, "status": 2, "folder_visibility": 4}), false),
+        ] {
+            let read: WireArticle = serde_json::from_value(article.clone()).unwrap();
+            assert_eq!(read.is_for_customers(), expected, "{article}");
+        }
+    }
+
+    #[test]
+    fn a_requester_is_named_only_by_their_own_record() {
+        let other = ticket(json!({"requester_id": 1, "requester": {"id": 2, "name": "B", "email": "b@example.com"}}));
+        assert_eq!(other.requester().unwrap().name, None);
+
+        let own = ticket(json!({"requester_id": 2, "requester": {"id": 2, "name": "B", "email": null}}));
+        assert_eq!(own.requester().unwrap().name.as_deref(), Some("B"));
+    }
+
+    #[test]
+    fn a_moment_without_a_zone_is_utc_and_no_moment_is_refused() {
+        let at = |text: &str| parse_moment(text).map(|at| at.to_rfc3339());
+        assert_eq!(at("2026-11-01T10:00:00").as_deref(), Some("2026-11-01T10:00:00+00:00"));
+        assert_eq!(at("2026-11-01T10:00:00.250+05:30").as_deref(), Some("2026-11-01T04:30:00.250+00:00"));
+        for text in ["", "yesterday", "2026-11-01", "2026-13-01T10:00:00Z"] {
+            assert_eq!(at(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_agents_message_is_not_signed_with_the_helpdesks_address() {
+        let said = |incoming: bool| -> Conversation {
+            serde_json::from_value(json!({"id": 5, "body_text": "x", "incoming": incoming, "user_id": 7,
+                "from_email": "support@acme.example", "created_at": "2026-11-01T10:00:00Z",
+                "updated_at": "2026-11-01T10:00:00Z"}))
+            .unwrap()
+        };
+        let email = |incoming| said(incoming).into_model(None).author.unwrap().email;
+        assert_eq!(email(true).as_deref(), Some("support@acme.example"));
+        assert_eq!(email(false), None);
+    }
+}
