@@ -12,6 +12,7 @@ mod demo;
 mod expiry;
 mod health;
 mod import;
+mod keys;
 mod leases;
 mod lifeboat;
 mod mail;

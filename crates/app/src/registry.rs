@@ -10,10 +10,8 @@ use crate::config::Config;
 
 /// The adapters, as the operator configured them.
 pub fn providers(config: &Config) -> anyhow::Result<Providers> {
-    let list: Vec<Arc<dyn Provider>> = vec![
-        Arc::new(at(config, "freshdesk", Freshdesk::new, Freshdesk::with_base)?),
-        Arc::new(zendesk(config)?),
-    ];
+    let list: Vec<Arc<dyn Provider>> =
+        vec![Arc::new(at(config, "freshdesk", Freshdesk::new, Freshdesk::with_base)?), Arc::new(zendesk(config)?)];
     let providers = Providers::new(list);
     let named = config.providers.keys().map(|id| ("providers", id));
     for (section, id) in named.chain(config.oauth_apps.keys().map(|id| ("oauth_apps", id))) {
@@ -34,8 +32,9 @@ fn at<P>(
 ) -> anyhow::Result<P> {
     match config.providers.get(id).and_then(|settings| settings.base_url_override.as_deref()) {
         None => Ok(new()),
-        Some(template) => with_base(template)
-            .map_err(|invalid| anyhow::anyhow!("providers.{id}.base_url_override: {invalid}")),
+        Some(template) => {
+            with_base(template).map_err(|invalid| anyhow::anyhow!("providers.{id}.base_url_override: {invalid}"))
+        }
     }
 }
 

@@ -15,9 +15,8 @@ const LONGEST_QUOTE_CHARS: usize = 160;
 /// What a refusal of the token endpoint means; `None` leaves it to the standard codes. Shopify does not list them; the
 /// README says where these were seen.
 pub(crate) fn verdict(refusal: &Refusal) -> Option<Verdict> {
-    let says = |words: &str| {
-        refusal.description.as_deref().is_some_and(|said| said.to_ascii_lowercase().contains(words))
-    };
+    let says =
+        |words: &str| refusal.description.as_deref().is_some_and(|said| said.to_ascii_lowercase().contains(words));
     match (refusal.status, refusal.code.as_deref()) {
         (429 | 430, _) => Some(Verdict::Busy),
         // 520 and its like come from something in front, maybe after the rotation.

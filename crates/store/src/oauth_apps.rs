@@ -91,6 +91,13 @@ impl Store {
         row.map(|row| self.app_of(row)).transpose()
     }
 
+    /// The providers that connectors of any organisation are of.
+    pub async fn providers_in_use(&self) -> Result<Vec<String>, StoreError> {
+        let sql = "SELECT DISTINCT provider AS id FROM connectors ORDER BY id";
+        let found: Vec<sql::Id> = sql::all(self.db(), "look which providers are in use", sql, values![]).await?;
+        Ok(found.into_iter().map(|row| row.id).collect())
+    }
+
     /// All of them, by provider.
     pub async fn oauth_apps(&self) -> Result<Vec<StoredApp>, StoreError> {
         let sql = format!("{SELECT} ORDER BY provider");

@@ -2,7 +2,10 @@
 
 use std::{process::ExitCode, time::Duration};
 
-use holdfast_core::ports::{Body, HttpRequest};
+use holdfast_core::{
+    ports::{Body, HttpRequest},
+    provider::AuthKind,
+};
 use holdfast_store::{AppSecret, LifeboatState, Store, StoredApp};
 use http::{HeaderMap, Method};
 use serde::Serialize;
@@ -57,7 +60,7 @@ pub(super) async fn run(loaded: Result<Config, ConfigError>, output: Output) -> 
 async fn examine(config: Config) -> anyhow::Result<Vec<Finding>> {
     let mut findings = Vec::new();
     let seams = Seams::system(&config)?;
-    let mut stored = Vec::new();
+    let (mut stored, mut used) = (Vec::new(), Vec::new());
     if config.master_key.is_none() {
         let remedy = "holdfast master-key new > master.key && chmod 600 master.key, then set master_key_file";
         findings.push(bad("master key", "none is set", remedy));
@@ -67,6 +70,7 @@ async fn examine(config: Config) -> anyhow::Result<Vec<Finding>> {
         if let Some(store) = store {
             findings.push(examine_lifeboat(store.lifeboat(config.lifeboat_dir()).check().await, &config));
             stored = store.oauth_apps().await?;
+            used = store.providers_in_use().await?;
             if !store.has_users().await? {
                 let detail = "nobody can sign in yet; `holdfast serve` logs a link that makes the first owner";
                 findings.push(good("people", detail));
@@ -75,7 +79,7 @@ async fn examine(config: Config) -> anyhow::Result<Vec<Finding>> {
     }
     findings.extend(examine_redis(&config, &seams).await?);
     findings.push(examine_mail_server(&config).await);
-    findings.extend(examine_providers(&config, &seams, &stored));
+    findings.extend(examine_providers(&config, &seams, &stored, &used));
     findings.push(examine_public_url(&config, &seams).await);
     Ok(findings)
 }
@@ -194,13 +198,15 @@ async fn examine_mail_server(config: &Config) -> Finding {
     }
 }
 
-fn examine_providers(config: &Config, seams: &Seams, stored: &[StoredApp]) -> Vec<Finding> {
+/// An OAuth app that is missing is wrong where connectors of its provider are, or where there is none at all.
+fn examine_providers(config: &Config, seams: &Seams, stored: &[StoredApp], used: &[String]) -> Vec<Finding> {
     let providers = match registry::providers(config) {
         Ok(providers) => providers,
         Err(error) => return vec![bad("providers", format!("{error:#}"), "correct that key")],
     };
     let mut findings = Vec::new();
-    for provider in providers.iter() {
+    let none_at_all = config.oauth_apps.is_empty() && stored.is_empty();
+    for provider in providers.iter().filter(|provider| provider.about().auth_kind == AuthKind::OAuth2) {
         let about = provider.about();
         let of_ui = stored.iter().find(|app| app.provider == about.id);
         let opens = |secret: &Option<AppSecret>| secret.as_ref().is_none_or(|secret| secret.secret.is_some());
@@ -217,7 +223,12 @@ fn examine_providers(config: &Config, seams: &Seams, stored: &[StoredApp]) -> Ve
                  oauth_apps.{}.client_id and .client_secret",
                 about.id
             );
-            findings.push(bad("OAuth app", format!("{} has none, so it cannot be connected", about.name), remedy));
+            let detail = format!("{} has none, so it cannot be connected", about.name);
+            findings.push(if none_at_all || used.iter().any(|id| id == about.id) {
+                bad("OAuth app", detail, remedy)
+            } else {
+                good("OAuth app", detail)
+            });
         }
     }
     let ends = oauth_apps::ends(&config.oauth_apps, stored);
