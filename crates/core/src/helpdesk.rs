@@ -17,6 +17,7 @@
 
 mod answers;
 mod arguments;
+mod html;
 mod page;
 mod schema;
 
@@ -24,9 +25,10 @@ pub use answers::{
     CreatedTicket, FoundArticles, FoundCustomers, FoundTickets, SentReply, TicketConversation, UpdatedTicket,
 };
 pub use arguments::{
-    Assignee, CreateTicket, FindCustomer, GetTicket, Lookup, ReplyToTicket, SearchArticles, SearchTickets,
+    Assignee, CreateTicket, FindCustomer, GetTicket, Lookup, ReplyToTicket, Requester, SearchArticles, SearchTickets,
     UpdateTicket, edit_tags, words,
 };
+pub use html::text_of_html;
 pub use page::{Bounds, Page, Words, page_size};
 
 use crate::tool::{Access, Repeat, Tool};

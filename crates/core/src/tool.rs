@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use http::HeaderValue;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
+use sha2::{Digest as _, Sha256};
 
 use crate::{
     api_client::ApiClient,
@@ -100,6 +102,15 @@ impl ToolCall {
     pub fn read<T: DeserializeOwned>(&self, api: &ApiClient, tool: &'static str) -> Result<T> {
         arguments(&self.arguments).map_err(|message| invalid(api, tool, message))
     }
+
+    /// The key for a provider's own header of idempotency, which takes up to `longest` characters: as it was given, or its
+    /// SHA-256 in hex where the header could not hold it.
+    pub fn provider_key(&self, longest: usize) -> Option<HeaderValue> {
+        let key = self.idempotency_key.as_deref()?;
+        let fits = (1..=longest).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic());
+        let text = if fits { key.to_owned() } else { hex(&Sha256::digest(key.as_bytes())) };
+        Some(HeaderValue::try_from(text).expect("it is printable ASCII"))
+    }
 }
 
 impl ToolOutput {
@@ -110,6 +121,10 @@ impl ToolOutput {
     pub fn of(answer: &impl Serialize) -> Self {
         Self(serde_json::to_value(answer).expect("answers have string keys and no failing parts"))
     }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 
 /// Arguments as a tool's own type. The message names the argument, and what may stand there.
@@ -186,6 +201,24 @@ mod tests {
             assert_eq!(error.retry, expected, "{kind:?} {retry:?}");
             assert_eq!(error.message.ends_with("; look at the ticket"), warned, "{kind:?} {retry:?}");
         }
+    }
+
+    #[test]
+    fn a_key_is_handed_on_in_a_form_that_a_header_can_hold() {
+        let key = |key: &str| {
+            let idempotency_key = Some(key.to_owned());
+            let call = ToolCall { tool: "t".to_owned(), arguments: Value::Null, idempotency_key };
+            call.provider_key(64).unwrap().to_str().unwrap().to_owned()
+        };
+
+        assert_eq!(key("run_7/step-1"), "run_7/step-1");
+        for odd in ["", "two words", "a\r\nX: y", "schlüssel", &"x".repeat(65)] {
+            let made = key(odd);
+            assert_eq!(made.len(), 64);
+            assert!(made.bytes().all(|byte| byte.is_ascii_hexdigit()), "{made}");
+        }
+        assert_ne!(key("schlüssel"), key("Schlüssel"));
+        assert_eq!(key("schlüssel"), key("schlüssel"));
     }
 
     #[test]

@@ -25,8 +25,8 @@ pub struct Canned {
     /// Further headers, `Retry-After` for instance.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
-    /// At the token endpoint: process the request first, so that tokens are spent and issued, then answer this.
-    /// A request that would have been refused gets its refusal.
+    /// Process the request first, so that tokens are spent and issued, or a ticket is written, then answer this. A request
+    /// that would have been refused gets its refusal.
     #[serde(default)]
     pub after_processing: bool,
     /// How often.
@@ -82,7 +82,7 @@ impl Canned {
         self
     }
 
-    /// Let the token endpoint do its work before it answers this.
+    /// Let the work be done before this is answered.
     #[must_use]
     pub fn after_processing(mut self) -> Self {
         self.after_processing = true;

@@ -1,9 +1,21 @@
 //! One function per endpoint that we use: build, send, decode. `operation` is the tool on whose behalf it is called.
 
 use holdfast_core::{ApiClient, error::Result, helpdesk::Page};
+use http::{HeaderName, HeaderValue};
 use serde_json::{Value, json};
 
-use crate::model::{CommentPage, SearchPage, TicketAnswer, TokenAnswer, TokenFacts, User, UserAnswer};
+use crate::model::{
+    ArticlePage, CommentPage, SearchPage, TicketAnswer, TokenAnswer, TokenFacts, User, UserAnswer, UserPage,
+};
+
+/// What a user is looked for by.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum UserSearch {
+    /// In Zendesk's search language.
+    Query(String),
+    /// Exactly this one.
+    ExternalId(String),
+}
 
 /// Who calls. Open to anonymous visitors: a 200 alone proves nothing.
 /// <https://developer.zendesk.com/api-reference/ticketing/users/users/#show-self>
@@ -65,4 +77,53 @@ pub(crate) async fn comments(
 /// <https://developer.zendesk.com/api-reference/ticketing/tickets/tickets/#update-ticket>
 pub(crate) async fn update(api: &ApiClient, operation: &'static str, id: i64, change: &Value) -> Result<TicketAnswer> {
     api.put(format!("api/v2/tickets/{id}.json")).operation(operation).json(&json!({"ticket": change})).fetch().await
+}
+
+/// Makes a ticket. With a key, the same call within two hours answers with the ticket that it made before; with the same
+/// key and another body it is refused.
+/// <https://developer.zendesk.com/api-reference/ticketing/tickets/tickets/#create-ticket>
+pub(crate) async fn create(
+    api: &ApiClient,
+    operation: &'static str,
+    ticket: &Value,
+    key: Option<HeaderValue>,
+) -> Result<TicketAnswer> {
+    let request = api.post("api/v2/tickets.json").operation(operation).json(&json!({"ticket": ticket}));
+    match key {
+        Some(key) => request.header(HeaderName::from_static("idempotency-key"), key).fetch().await,
+        None => request.fetch().await,
+    }
+}
+
+/// One page of users, agents among them. At most 100 pages.
+/// <https://developer.zendesk.com/api-reference/ticketing/users/users/#search-users>
+pub(crate) async fn users(
+    api: &ApiClient,
+    operation: &'static str,
+    search: &UserSearch,
+    page: Page,
+) -> Result<UserPage> {
+    let request = api.get("api/v2/users/search.json").operation(operation);
+    let request = match search {
+        UserSearch::Query(query) => request.query("query", query),
+        UserSearch::ExternalId(id) => request.query("external_id", id),
+    };
+    request.query("page", page.number).query("per_page", page.size).fetch().await
+}
+
+/// One page of the help center's articles, the best first. Without a locale in the help center's own.
+/// <https://developer.zendesk.com/api-reference/help_center/help-center-api/search/#search-articles>
+pub(crate) async fn articles(
+    api: &ApiClient,
+    operation: &'static str,
+    query: &str,
+    locale: Option<&str>,
+    page: Page,
+) -> Result<ArticlePage> {
+    let request = api.get("api/v2/help_center/articles/search.json").operation(operation).query("query", query);
+    let request = match locale {
+        Some(locale) => request.query("locale", locale),
+        None => request,
+    };
+    request.query("page", page.number).query("per_page", page.size).fetch().await
 }

@@ -3,6 +3,7 @@
 use holdfast_core::{
     error::{Error, ErrorKind, Retry},
     exchange::{Refusal, Verdict},
+    helpdesk::SEARCH_ARTICLES,
     provider::ApiAnswer,
 };
 use serde_json::{Map, Value};
@@ -76,6 +77,12 @@ pub(crate) fn api_error(operation: &'static str, answer: &ApiAnswer) -> Error {
                 (ErrorKind::Forbidden, Retry::Never, format!("the user who connected Zendesk may not do this.{quoted}"))
             }
         },
+        // As JSON or as a page: both are seen.
+        404 if operation == SEARCH_ARTICLES.name => (
+            ErrorKind::NotFound,
+            Retry::Never,
+            "this Zendesk account has no help center, or none in this language".to_owned(),
+        ),
         404 if html => (
             ErrorKind::Unavailable,
             Retry::Backoff,
@@ -89,6 +96,11 @@ pub(crate) fn api_error(operation: &'static str, answer: &ApiAnswer) -> Error {
             ErrorKind::Conflict,
             Retry::Backoff,
             format!("Zendesk is working on another change of the same record; try again.{quoted}"),
+        ),
+        400 if code.as_deref() == Some("IdempotentRequestError") => (
+            ErrorKind::Invalid,
+            Retry::Never,
+            format!("the idempotency key was used for another ticket; take a new one for each.{quoted}"),
         ),
         400 | 422 if !html => (
             ErrorKind::Invalid,
@@ -211,6 +223,7 @@ mod tests {
         let stale = json!({"error": "UpdateConflict", "description": "Safe Update prevented the update"});
         let closed = json!({"error": "RecordInvalid", "description": "Record validation errors",
             "details": {"status": [{"description": "Status: closed prevents ticket update", "error": "InvalidValue"}]}});
+        let used = json!({"error": "IdempotentRequestError", "description": "Request parameters are different"});
         let search = json!({"error": "invalid", "description": "Invalid search: status:opened"});
         for (status, body, kind, retry, said) in [
             (401, Some(invalid_token), AuthFailed, Retry::Never, "expired or revoked"),
@@ -233,6 +246,7 @@ mod tests {
             (422, Some(closed), Invalid, Retry::Never, "status: Status: closed prevents ticket update"),
             (422, Some(search), Invalid, Retry::Never, "Invalid search: status:opened"),
             (400, Some(json!({"error": "InvalidParameter"})), Invalid, Retry::Never, "InvalidParameter"),
+            (400, Some(used), Invalid, Retry::Never, "the idempotency key was used for another ticket"),
             (422, None, Unreadable, Retry::Never, "no JSON"),
             (413, None, Invalid, Retry::Never, "too long"),
             (429, None, Busy, Retry::Backoff, "rate limit"),
@@ -244,6 +258,15 @@ mod tests {
             let error = api_error("get_ticket", &ApiAnswer { status, body, retry_after: None });
             assert_eq!((error.kind, error.retry), (kind, retry), "{status}: {}", error.message);
             assert!(error.message.contains(said), "{status}: {}", error.message);
+        }
+    }
+
+    #[test]
+    fn an_account_without_a_help_center_is_told_however_zendesk_says_it() {
+        for body in [Some(json!({"error": "RecordNotFound", "description": "Not found"})), None] {
+            let error = api_error("search_articles", &ApiAnswer { status: 404, body, retry_after: None });
+            assert_eq!((error.kind, error.retry), (ErrorKind::NotFound, Retry::Never));
+            assert!(error.message.contains("no help center"), "{}", error.message);
         }
     }
 

@@ -42,7 +42,7 @@ const SCOPES: &[Scope] = &[
 static ABOUT: About = About {
     id: ID,
     name: "Zendesk",
-    line: "Helpdesk: search and read tickets, answer and update them",
+    line: "Helpdesk: search, read, answer, update and create tickets; find customers and articles",
     auth_kind: AuthKind::OAuth2,
     account_label: "Zendesk subdomain",
     account_example: "acme.zendesk.com",

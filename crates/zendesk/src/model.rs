@@ -3,7 +3,10 @@
 use std::collections::HashMap;
 
 use chrono::{DateTime, Utc};
-use holdfast_core::ticket::{Channel, Mapped, Message, Person, Priority, Status, Ticket};
+use holdfast_core::{
+    helpdesk::text_of_html,
+    ticket::{Article, Channel, Customer, Mapped, Message, Person, Priority, Status, Ticket},
+};
 use serde::Deserialize;
 use url::Url;
 
@@ -21,6 +24,52 @@ pub(crate) struct User {
     pub(crate) role: Option<String>,
     pub(crate) active: Option<bool>,
     pub(crate) suspended: Option<bool>,
+}
+
+/// A user, with more of it than a ticket needs.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Profile {
+    pub(crate) id: Option<i64>,
+    pub(crate) name: Option<String>,
+    pub(crate) email: Option<String>,
+    pub(crate) phone: Option<String>,
+    pub(crate) external_id: Option<String>,
+    pub(crate) locale: Option<String>,
+    pub(crate) time_zone: Option<String>,
+    /// Absent where tags of users are not switched on.
+    pub(crate) tags: Option<Vec<String>>,
+    pub(crate) created_at: Option<DateTime<Utc>>,
+    pub(crate) updated_at: Option<DateTime<Utc>>,
+}
+
+/// A page of users: by offset.
+#[derive(Debug, Deserialize)]
+pub(crate) struct UserPage {
+    pub(crate) users: Vec<Profile>,
+    pub(crate) count: Option<u64>,
+    pub(crate) next_page: Option<String>,
+}
+
+/// A page of articles: by offset.
+#[derive(Debug, Deserialize)]
+pub(crate) struct ArticlePage {
+    pub(crate) results: Vec<WireArticle>,
+    pub(crate) count: Option<u64>,
+    pub(crate) next_page: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct WireArticle {
+    pub(crate) id: i64,
+    pub(crate) title: Option<String>,
+    /// HTML.
+    pub(crate) body: Option<String>,
+    pub(crate) html_url: Option<String>,
+    pub(crate) locale: Option<String>,
+    pub(crate) draft: Option<bool>,
+    pub(crate) label_names: Option<Vec<String>>,
+    pub(crate) created_at: Option<DateTime<Utc>>,
+    pub(crate) updated_at: Option<DateTime<Utc>>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -151,6 +200,48 @@ impl WireTicket {
     }
 }
 
+impl Profile {
+    /// As the shared model has it; `None`: an anonymous visitor. `base` is where the helpdesk lives.
+    pub(crate) fn into_model(self, base: &Url) -> Option<Customer> {
+        let id = self.id?;
+        Some(Customer {
+            id: id.to_string(),
+            url: Some(crate::below(base, &format!("agent/users/{id}")).into()),
+            name: self.name,
+            email: self.email,
+            // They come from another endpoint, one call for each user.
+            other_emails: Vec::new(),
+            phone: self.phone,
+            external_id: self.external_id,
+            language: self.locale,
+            time_zone: self.time_zone,
+            tags: self.tags.unwrap_or_default(),
+            created_at: self.created_at,
+            updated_at: self.updated_at,
+        })
+    }
+}
+
+impl WireArticle {
+    /// As the shared model has it.
+    pub(crate) fn into_model(self) -> Article {
+        Article {
+            id: self.id.to_string(),
+            // It is on the help center's own host, and shown to people: nothing but a web address.
+            url: self.html_url.filter(|url| {
+                Url::parse(url).is_ok_and(|url| matches!(url.scheme(), "https" | "http") && url.has_host())
+            }),
+            title: self.title.unwrap_or_default(),
+            body: self.body.as_deref().map(text_of_html),
+            locale: self.locale,
+            published: self.draft.map(|draft| !draft),
+            labels: self.label_names.unwrap_or_default(),
+            created_at: self.created_at,
+            updated_at: self.updated_at,
+        }
+    }
+}
+
 impl Comment {
     pub(crate) fn into_model(self, people: &People) -> Message {
         Message {
@@ -246,6 +337,25 @@ mod tests {
         }
         for word in ["low", "normal", "high", "urgent"] {
             assert_eq!(priority_word(priority(word)), word);
+        }
+    }
+
+    #[test]
+    fn an_article_comes_as_text_with_a_web_address_or_none() {
+        let of = |url: &str| -> Article {
+            let body = "<p>30&nbsp;days</p><script>x()</script>";
+            let article = serde_json::json!({"id": 9_007_199_254_740_993_i64, "title": null, "body": body,
+                "html_url": url, "draft": true});
+            serde_json::from_value::<WireArticle>(article).unwrap().into_model()
+        };
+
+        let article = of("https://help.example.com/hc/en-us/articles/1");
+
+        assert_eq!((article.id.as_str(), article.body.as_deref()), ("9007199254740993", Some("30 days")));
+        assert_eq!((article.title.as_str(), article.published), ("", Some(false)));
+        assert!(article.url.is_some());
+        for url in ["javascript:alert(1)", "/hc/articles/1", "data:text/html,x", "https://"] {
+            assert_eq!(of(url).url, None, "{url}");
         }
     }
 

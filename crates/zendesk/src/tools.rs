@@ -1,9 +1,14 @@
 //! What agents see: the tools of all helpdesks, and the way between the wire and the ticket model.
 
+mod articles;
+mod create;
+mod customer;
 mod get;
 mod reply;
 mod search;
 mod update;
+
+use std::time::Duration;
 
 use holdfast_core::{
     ApiClient,
@@ -29,6 +34,24 @@ pub(crate) const ALL: &[Tool] = &[
         repeat: Repeat::Safe,
         ..helpdesk::UPDATE_TICKET
     },
+    Tool {
+        description: "Opens a new ticket in the name of a customer; somebody whom Zendesk does not know becomes one. The \
+                      first message is public, and the account's rules may send it to the customer. Tags have no \
+                      spaces. Calling it twice opens two tickets, unless both calls have the same idempotency key.",
+        // https://developer.zendesk.com/api-reference/ticketing/introduction/#idempotency
+        repeat: Repeat::ProviderKey { kept: Duration::from_hours(2) },
+        ..helpdesk::CREATE_TICKET
+    },
+    Tool {
+        description: "Finds customers by exactly one of e-mail address, name, or the id that another system gave them \
+                      (external_id), a page at a time. Agents of the helpdesk are found as well.",
+        ..helpdesk::FIND_CUSTOMER
+    },
+    Tool {
+        description: "Searches the articles of the help center, the best first, a page at a time. Each comes whole, as \
+                      text. Finds what the person who connected Zendesk may read.",
+        ..helpdesk::SEARCH_ARTICLES
+    },
 ];
 
 pub(crate) async fn call(api: &ApiClient, call: &ToolCall) -> Result<ToolOutput> {
@@ -37,6 +60,9 @@ pub(crate) async fn call(api: &ApiClient, call: &ToolCall) -> Result<ToolOutput>
         get::NAME => Ok(ToolOutput::of(&get::run(api, call.read(api, get::NAME)?).await?)),
         reply::NAME => Ok(ToolOutput::of(&reply::run(api, call.read(api, reply::NAME)?).await?)),
         update::NAME => Ok(ToolOutput::of(&update::run(api, call.read(api, update::NAME)?).await?)),
+        create::NAME => Ok(ToolOutput::of(&create::run(api, call).await?)),
+        customer::NAME => Ok(ToolOutput::of(&customer::run(api, call.read(api, customer::NAME)?).await?)),
+        articles::NAME => Ok(ToolOutput::of(&articles::run(api, call.read(api, articles::NAME)?).await?)),
         _ => Err(tool::unknown(api, ALL)),
     }
 }

@@ -111,6 +111,20 @@ pub struct CreateTicket {
     pub tags: Vec<String>,
 }
 
+/// Who asks, in a new ticket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Requester<'a> {
+    /// By a whole e-mail address, with a name for somebody new.
+    Email {
+        /// Has an `@` with something on both sides, and no space.
+        email: &'a str,
+        /// Trimmed, on one line.
+        name: Option<&'a str>,
+    },
+    /// By an id, which the provider has to look at.
+    Id(&'a str),
+}
+
 /// Arguments of `find_customer`: exactly one of the first three, which [`FindCustomer::lookup`] holds them to.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -198,26 +212,32 @@ impl UpdateTicket {
     }
 }
 
+impl CreateTicket {
+    /// The heading, trimmed, on one line.
+    pub fn heading(&self) -> Result<&str, String> {
+        line("subject", &self.subject)
+    }
+
+    /// Who asks.
+    pub fn requester(&self) -> Result<Requester<'_>, String> {
+        let name = self.requester_name.as_deref().map(|name| line("requester_name", name)).transpose()?;
+        if self.requester.contains('@') {
+            return Ok(Requester::Email { email: address("requester", &self.requester)?, name });
+        }
+        if name.is_some() {
+            return Err("requester_name: goes with an e-mail address; the customer of an id has a name".into());
+        }
+        Ok(Requester::Id(line("requester", &self.requester)?))
+    }
+}
+
 impl FindCustomer {
     /// By what to look.
     pub fn lookup(&self) -> Result<Lookup<'_>, String> {
-        let field = |name: &str, text: &'_ str| -> Result<(), String> {
-            if text.trim().is_empty() || text.contains(char::is_control) {
-                return Err(format!("{name}: expected a text on one line, not only spaces"));
-            }
-            Ok(())
-        };
         match (&self.email, &self.name, &self.external_id) {
-            (Some(email), None, None) => {
-                let email = email.trim();
-                let address = email.split_once('@').is_some_and(|(left, right)| !left.is_empty() && !right.is_empty());
-                if !address || email.contains(|c: char| c.is_whitespace() || c.is_control()) {
-                    return Err("email: expected a whole e-mail address, like \"mira@example.com\"".into());
-                }
-                Ok(Lookup::Email(email))
-            }
-            (None, Some(name), None) => field("name", name).map(|()| Lookup::Name(name.trim())),
-            (None, None, Some(id)) => field("external_id", id).map(|()| Lookup::ExternalId(id.trim())),
+            (Some(email), None, None) => address("email", email).map(Lookup::Email),
+            (None, Some(name), None) => line("name", name).map(Lookup::Name),
+            (None, None, Some(id)) => line("external_id", id).map(Lookup::ExternalId),
             (None, None, None) => Err("email: expected one of email, name and external_id".into()),
             (None, ..) => Err("external_id: expected only one of email, name and external_id".into()),
             (Some(_), Some(_), _) => Err("name: expected only one of email, name and external_id".into()),
@@ -242,6 +262,25 @@ pub fn edit_tags(there: &[String], add: &[String], remove: &[String]) -> Option<
 pub fn words<'a>(field: &str, text: &'a str) -> Result<&'a str, String> {
     if text.trim().is_empty() {
         return Err(format!("{field}: expected a text, not only spaces"));
+    }
+    Ok(text)
+}
+
+/// A text on one line, trimmed.
+fn line<'a>(field: &str, text: &'a str) -> Result<&'a str, String> {
+    let text = text.trim();
+    if text.is_empty() || text.contains(char::is_control) {
+        return Err(format!("{field}: expected a text on one line, not only spaces"));
+    }
+    Ok(text)
+}
+
+/// A whole e-mail address, trimmed.
+fn address<'a>(field: &str, text: &'a str) -> Result<&'a str, String> {
+    let text = text.trim();
+    let whole = text.split_once('@').is_some_and(|(left, right)| !left.is_empty() && !right.is_empty());
+    if !whole || text.contains(|c: char| c.is_whitespace() || c.is_control()) {
+        return Err(format!("{field}: expected a whole e-mail address, like \"mira@example.com\""));
     }
     Ok(text)
 }
@@ -326,6 +365,39 @@ mod tests {
             let customer = of(given.clone());
             let message = customer.lookup().unwrap_err();
             assert!(message.starts_with(said), "{given}: {message}");
+        }
+    }
+
+    #[test]
+    fn a_new_ticket_names_who_asks_by_address_or_id() {
+        let of = |requester: &str, name: Option<&str>| CreateTicket {
+            requester: requester.to_owned(),
+            requester_name: name.map(str::to_owned),
+            ..CreateTicket::default()
+        };
+        let email = "mira@example.com";
+        let named = of(" mira@example.com ", Some(" Mira "));
+        assert_eq!(named.requester(), Ok(Requester::Email { email, name: Some("Mira") }));
+        assert_eq!(of(email, None).requester(), Ok(Requester::Email { email, name: None }));
+        assert_eq!(of("crd_123", None).requester(), Ok(Requester::Id("crd_123")));
+        for (ticket, said) in [
+            (of(" ", None), "requester: expected a text"),
+            (of("mira@", None), "requester: expected a whole e-mail address"),
+            (of("Mira <mira@example.com>", None), "requester: expected a whole e-mail address"),
+            (of("7", Some("Mira")), "requester_name: goes with an e-mail address"),
+            (of(email, Some(" ")), "requester_name: expected a text"),
+        ] {
+            let message = ticket.requester().unwrap_err();
+            assert!(message.starts_with(said), "{message}");
+        }
+    }
+
+    #[test]
+    fn a_heading_is_one_line() {
+        let of = |subject: &str| CreateTicket { subject: subject.to_owned(), ..CreateTicket::default() };
+        assert_eq!(of(" Größe? ").heading(), Ok("Größe?"));
+        for subject in ["", " ", "a\nBcc: x@example.com"] {
+            assert!(of(subject).heading().unwrap_err().starts_with("subject: expected"), "{subject}");
         }
     }
 

@@ -20,12 +20,20 @@ pub struct Bounds {
     pub most: u32,
     /// The number of the last thing that the provider shows of one list; pages that could reach beyond it are not asked for.
     pub end: u32,
+    /// The number of the last page that the provider shows, however little is on each.
+    pub pages: u32,
 }
 
 impl Bounds {
     /// Of tickets and customers, at a provider that shows so many of one list.
     pub const fn ending_at(end: u32) -> Self {
-        Self { usual: USUAL_PER_PAGE, most: MOST_PER_PAGE, end }
+        Self { usual: USUAL_PER_PAGE, most: MOST_PER_PAGE, end, pages: u32::MAX }
+    }
+
+    fn hold(self, page: Page) -> bool {
+        (1..=self.pages).contains(&page.number)
+            && (1..=self.most).contains(&page.size)
+            && page.end().is_some_and(|end| end <= self.end)
     }
 }
 
@@ -37,9 +45,8 @@ impl Page {
         let read = || {
             let (number, size) = cursor.split_once('-')?;
             let page = Self { number: number.parse().ok()?, size: size.parse().ok()? };
-            let inside = page.number >= 1 && (1..=bounds.most).contains(&page.size) && page.end()? <= bounds.end;
             // Exactly as it is written: a parser takes "+2" as well.
-            (inside && page.cursor() == cursor).then_some(page)
+            (bounds.hold(page) && page.cursor() == cursor).then_some(page)
         };
         read().ok_or_else(|| "cursor: expected next_cursor of an earlier answer, unchanged".to_owned())
     }
@@ -61,7 +68,7 @@ impl Page {
             return (None, None);
         }
         let next = Self { number: self.number.saturating_add(1), ..self };
-        if next.end().is_some_and(|end| end <= bounds.end) {
+        if bounds.hold(next) {
             return (Some(next.cursor()), None);
         }
         let Words { whose, what, total, narrow } = words;
@@ -69,7 +76,7 @@ impl Page {
         let note = format!(
             "{all} {what}s match, and {whose} shows the first {} only; this was the last page, up to {what} {}. For the \
              others narrow the search{narrow}.",
-            bounds.end,
+            bounds.end.min(bounds.pages.saturating_mul(self.size)),
             self.end().unwrap_or(bounds.end)
         );
         (None, Some(note))
@@ -140,6 +147,10 @@ mod tests {
         assert_eq!(next, None);
         let note = note.unwrap();
         assert!(note.contains("up to ticket 990. For the others narrow the search by date."), "{note}");
+        // So does a bound on the number of pages.
+        let (next, note) = page(4, 10).after(true, Bounds { pages: 4, ..BOUNDS }, &WORDS);
+        assert_eq!(next, None);
+        assert!(note.unwrap().contains("shows the first 40 only; this was the last page, up to ticket 40"));
         let unknown = Words { total: None, ..WORDS };
         assert!(page(10, 100).after(true, BOUNDS, &unknown).1.unwrap().starts_with("More tickets match"));
     }

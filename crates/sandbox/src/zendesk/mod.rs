@@ -4,6 +4,7 @@ mod api;
 pub(crate) mod consent;
 pub(crate) mod data;
 mod early;
+mod help_center;
 pub(crate) mod limits;
 mod pages;
 mod paging;

@@ -10,6 +10,8 @@ use crate::http::{Answer, Request};
 
 /// Most that one page holds, whatever was asked for.
 const PAGE: usize = 100;
+/// Lists by number end after so many pages, whatever is on them.
+const MOST_PAGES: usize = 100;
 /// A search shows no result beyond this one, though it still offers the page.
 pub(crate) const SEARCH_LIMIT: usize = 1000;
 
@@ -22,6 +24,11 @@ pub(crate) struct Offset {
 
 impl Offset {
     pub(crate) fn of(request: &Request) -> Result<Self, Answer> {
+        Self::with_usual(request, PAGE)
+    }
+
+    /// With so many on a page where nothing is asked for.
+    pub(crate) fn with_usual(request: &Request, usual: usize) -> Result<Self, Answer> {
         let number = |name: &str, default: usize| match request.param(name) {
             None | Some("") => Ok(default),
             Some(text) => match text.parse::<usize>() {
@@ -29,7 +36,23 @@ impl Offset {
                 _ => Err(bad(&format!("Invalid value for parameter {name}"))),
             },
         };
-        Ok(Self { page: number("page", 1)?, per_page: number("per_page", PAGE)?.min(PAGE) })
+        Ok(Self { page: number("page", 1)?, per_page: number("per_page", usual)?.min(PAGE) })
+    }
+
+    /// Refuses a page beyond the hundredth.
+    pub(crate) fn bounded(self) -> Result<Self, Answer> {
+        if self.page > MOST_PAGES {
+            return Err(bad("The page is beyond the limit of offset pagination; use cursor pagination"));
+        }
+        Ok(self)
+    }
+
+    pub(crate) fn page(self) -> usize {
+        self.page
+    }
+
+    pub(crate) fn per_page(self) -> usize {
+        self.per_page
     }
 
     pub(crate) fn exceeds(self, limit: usize) -> bool {

@@ -40,7 +40,7 @@ pub(crate) fn show(call: &Call<'_>, id: &str) -> Result<Answer, Answer> {
 /// `query` in the search language, or an exact `external_id`.
 pub(crate) fn search(call: &Call<'_>) -> Result<Answer, Answer> {
     call.needs("users", "read")?;
-    let offset = Offset::of(call.request)?;
+    let offset = Offset::of(call.request)?.bounded()?;
     let (query, external_id) = (call.request.param("query"), call.request.param("external_id"));
     let search = Search::parse(query.unwrap_or_default()).map_err(|word| invalid_query(&word))?;
     if query.is_none() && external_id.is_none() {

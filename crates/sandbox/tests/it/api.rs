@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use holdfast_sandbox::{API_TOKEN, GrantRequest, Sandbox};
+use holdfast_sandbox::{API_TOKEN, Canned, GrantRequest, Sandbox};
 use serde_json::{Value, json};
 
 use crate::support::{Fixture, error_of};
@@ -249,4 +249,68 @@ async fn an_access_token_ends_by_the_sandboxs_clock() {
     assert_eq!(it.get("users/me", &token).await.status(), 200);
     it.sandbox.advance(Duration::from_secs(11));
     assert_eq!(it.get("users/me", &token).await.status(), 401);
+}
+
+#[tokio::test]
+async fn articles_are_searched_by_words_and_locale_a_page_at_a_time() {
+    let it = Fixture::start().await;
+    let token = as_user(&it, "ada", "hc:read");
+    let search = async |query: &str| it.get_json(&format!("help_center/articles/search.json?{query}"), &token).await;
+
+    let first = search("query=account").await;
+    assert_eq!((first["results"].as_array().unwrap().len(), &first["page_count"]), (12, &json!(1)));
+    assert!(first["results"][0]["body"].as_str().unwrap().contains("&amp;"));
+    let all = search("query=parcel+return+account+refund+code+battery+VAT&per_page=20").await;
+    let next = search("query=parcel+return+account+refund+code+battery+VAT&per_page=20&page=2").await;
+    assert!(all["next_page"].is_string() && all["previous_page"].is_null());
+    assert!(next["previous_page"].is_string());
+    assert_ne!(all["results"][0]["id"], next["results"][0]["id"]);
+    let german = search("query=r%C3%BCcksendungen&locale=de").await;
+    assert_eq!((&german["count"], &german["results"][0]["locale"]), (&json!(1), &json!("de")));
+    assert_eq!(search("query=r%C3%BCcksendungen").await["count"], 0);
+
+    for query in ["", "?locale=de", "?query=a&page=101", "?query=a&page=0", "?query=a&per_page=x"] {
+        let refused = it.get(&format!("help_center/articles/search.json{query}"), &token).await;
+        assert_eq!(refused.status(), 400, "{query}");
+    }
+    let other = as_user(&it, "ada", "tickets:read users:read");
+    assert_eq!(it.get("help_center/articles/search.json?query=a", &other).await.status(), 403);
+    let customer = as_user(&it, "eve", "read");
+    assert_eq!(it.get("help_center/articles/search.json?query=a", &customer).await.status(), 403);
+}
+
+#[tokio::test]
+async fn users_are_found_exactly_or_by_words_up_to_the_hundredth_page() {
+    let it = Fixture::start().await;
+    let token = as_user(&it, "ada", "users:read");
+    let search = async |query: &str| it.get_json(&format!("users/search.json?{query}"), &token).await;
+
+    let by_mail = search("query=email:%22mira.castellan@example.com%22").await;
+    assert_eq!((&by_mail["count"], &by_mail["users"][0]["name"]), (&json!(1), &json!("Mira Castellan")));
+    let external = by_mail["users"][0]["external_id"].as_str().unwrap();
+    assert_eq!(search(&format!("external_id={external}")).await["users"][0]["id"], by_mail["users"][0]["id"]);
+    let page = search("query=example.com&per_page=10").await;
+    assert_eq!((page["users"].as_array().unwrap().len(), page["next_page"].is_string()), (10, true));
+
+    for query in ["", "?query=a&page=101"] {
+        assert_eq!(it.get(&format!("users/search.json{query}"), &token).await.status(), 400, "{query}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_may_be_replaced_after_its_ticket_was_made() {
+    let it = Fixture::start().await;
+    let token = as_user(&it, "ada", "read write");
+    let before = it.get_json("search.json?query=type:ticket", &token).await["count"].clone();
+    it.acme.trouble(|faults| faults.api_answer = Some(Canned::new(502, "").after_processing().times(2)));
+
+    let create = async |body: Value| {
+        let url = format!("{}/api/v2/tickets.json", it.acme.url());
+        it.http.post(url).bearer_auth(&token).json(&body).send().await.unwrap().status().as_u16()
+    };
+
+    assert_eq!(create(json!({"ticket": {"subject": "a", "comment": {"body": "b"}}})).await, 502);
+    assert_eq!(create(json!({"ticket": {"subject": "a"}})).await, 422, "a refusal stays one");
+    let after = it.get_json("search.json?query=type:ticket", &token).await["count"].clone();
+    assert_eq!(after.as_u64(), before.as_u64().map(|count| count + 1));
 }

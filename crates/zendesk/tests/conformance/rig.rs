@@ -9,8 +9,9 @@ use holdfast_core::{
     exchange::{AuthorizeUrl, Grant, Outcome, authorize_url, merge},
     ports::{Body, Clock, Http, HttpFailure, HttpRequest, HttpResponse, OAuthApp},
     refresh::{Ports, Settings},
+    schema,
     testkit::{ManualClock, MemoryLifeboat, MemoryStore, NoMeter, OneApp, SeededRandom},
-    tool::ToolCall,
+    tool::{Tool, ToolCall},
 };
 use holdfast_sandbox::{Builder, CLIENT_ID, CLIENT_SECRET, GrantRequest, Helpdesk, Sandbox};
 use holdfast_zendesk::Zendesk;
@@ -129,45 +130,26 @@ impl Rig {
 
     /// Calls a tool, and holds its answer to its schema.
     pub(crate) async fn call(&self, api: &ApiClient, tool: &str, arguments: Value) -> Result<Value, Error> {
-        let call = ToolCall { tool: tool.to_owned(), arguments, idempotency_key: None };
+        self.call_with(api, tool, arguments, None).await
+    }
+
+    /// The same under an idempotency key.
+    pub(crate) async fn call_with(
+        &self,
+        api: &ApiClient,
+        tool: &str,
+        arguments: Value,
+        key: Option<&str>,
+    ) -> Result<Value, Error> {
+        let call = ToolCall { tool: tool.to_owned(), arguments, idempotency_key: key.map(str::to_owned) };
         let output = self.zendesk.call(api, &call).await?.0;
-        let known = self.zendesk.about().tools.iter().find(|known| known.name == tool).unwrap();
-        fits(tool, &serde_json::from_str(known.output_schema).unwrap(), &output);
+        let schema = serde_json::from_str(self.tool(tool).output_schema).unwrap();
+        assert_eq!(schema::check(&schema, &output, &|_| false), Ok(()), "{tool}: {output}");
         Ok(output)
     }
-}
 
-/// The part of JSON Schema that the tools use.
-fn fits(place: &str, schema: &Value, value: &Value) {
-    if let Some(allowed) = schema["enum"].as_array() {
-        assert!(allowed.contains(value), "{place}: {value} is none of {allowed:?}");
-    }
-    let types: Vec<&str> = match &schema["type"] {
-        Value::String(one) => vec![one],
-        Value::Array(many) => many.iter().map(|one| one.as_str().unwrap()).collect(),
-        _ => return,
-    };
-    let own = match value {
-        Value::Null => "null",
-        Value::Bool(_) => "boolean",
-        Value::Number(_) => "integer",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    };
-    assert!(types.contains(&own), "{place}: {own} is none of {types:?}");
-    for (index, item) in value.as_array().into_iter().flatten().enumerate() {
-        fits(&format!("{place}[{index}]"), &schema["items"], item);
-    }
-    if let Some(fields) = value.as_object() {
-        for name in schema["required"].as_array().into_iter().flatten() {
-            assert!(fields.contains_key(name.as_str().unwrap()), "{place}: {name} is missing");
-        }
-        for (name, field) in fields {
-            let property = &schema["properties"][name];
-            assert!(property.is_object(), "{place}: {name} is not in the schema");
-            fits(&format!("{place}.{name}"), property, field);
-        }
+    pub(crate) fn tool(&self, name: &str) -> &'static Tool {
+        self.zendesk.about().tools.iter().find(|known| known.name == name).unwrap()
     }
 }
 
