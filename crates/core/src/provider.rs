@@ -140,14 +140,14 @@ pub struct About {
     pub account_example: &'static str,
     /// What is accepted, in words.
     pub account_rule: &'static str,
+    /// Where a person finds the key, in words, at a provider that gives keys.
+    pub key_help: Option<&'static str>,
     /// Scopes that are asked for, in words.
     pub scopes: &'static [Scope],
     /// What agents can do with it.
     pub tools: &'static [Tool],
     /// Whether it sends webhooks that this adapter handles.
     pub webhooks: bool,
-    /// Where a person finds the key, as a path through the provider's pages; `None` where no key is asked for.
-    pub key_help: Option<&'static str>,
 }
 
 /// How a provider authenticates.

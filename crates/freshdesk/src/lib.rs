@@ -29,10 +29,13 @@ static ABOUT: About = About {
     account_label: "Freshdesk domain",
     account_example: "acme.freshdesk.com",
     account_rule: account::RULE,
+    key_help: Some(
+        "In Freshdesk press your picture at the top right, then Profile settings, View API key. Freshdesk may ask for a \
+         captcha first. Without such a button, an administrator has to let agents see their keys.",
+    ),
     scopes: &[],
     tools: tools::ALL,
     webhooks: false,
-    key_help: Some("Profile settings, View API key"),
 };
 
 /// Freshdesk, as the rest of Holdfast sees it.

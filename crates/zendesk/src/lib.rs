@@ -47,10 +47,10 @@ static ABOUT: About = About {
     account_label: "Zendesk subdomain",
     account_example: "acme.zendesk.com",
     account_rule: account::RULE,
+    key_help: None,
     scopes: SCOPES,
     tools: tools::ALL,
     webhooks: false,
-    key_help: None,
 };
 
 /// Zendesk Support, as the rest of Holdfast sees it.

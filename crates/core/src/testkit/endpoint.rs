@@ -373,10 +373,10 @@ static ABOUT: About = About {
     account_label: "Account",
     account_example: "acme",
     account_rule: "any label",
+    key_help: None,
     scopes: &[],
     tools: &[],
     webhooks: false,
-    key_help: None,
 };
 
 #[async_trait]

@@ -44,10 +44,10 @@ macro_rules! about {
             account_label: "Account",
             account_example: "acme",
             account_rule: "any label",
+            key_help: None,
             scopes: &[],
             tools: &[],
             webhooks: false,
-            key_help: None,
         }
     };
 }

@@ -267,7 +267,7 @@ fn requester(data: &mut Data, body: &Map<String, Value>, now_ms: i64) -> Result<
     }
     let id = data.next_id();
     let name = text(body, "name").or_else(|| email.clone()).unwrap_or_default();
-    data.contacts.push(Contact { id, name, email, phone, active: false, created_ms: now_ms });
+    data.contacts.push(Contact { id, name, email, phone, external_id: None, active: false, created_ms: now_ms });
     Ok(id)
 }
 

@@ -61,6 +61,8 @@ pub(crate) struct Contact {
     pub(crate) name: String,
     pub(crate) email: Option<String>,
     pub(crate) phone: Option<String>,
+    /// What another system calls them.
+    pub(crate) external_id: Option<String>,
     /// Whether the address was verified; those that are not are listed on demand alone.
     pub(crate) active: bool,
     pub(crate) created_ms: i64,
@@ -224,7 +226,7 @@ impl Contact {
             "phone": self.phone,
             "time_zone": "London",
             "twitter_id": null,
-            "unique_external_id": null,
+            "unique_external_id": self.external_id,
             "other_emails": [],
             "other_companies": [],
             "tags": [],

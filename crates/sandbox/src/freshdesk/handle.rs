@@ -41,6 +41,11 @@ impl Freshdesk {
         locked(&self.account.data).agent_named(agent).map(|agent| agent.api_key.clone())
     }
 
+    /// The agent's number. `None` when there is no such agent.
+    pub fn agent_id(&self, agent: &str) -> Option<i64> {
+        locked(&self.account.data).agent_named(agent).map(|agent| agent.id)
+    }
+
     /// The agent resets the key: the old one is over at once. Answers the new one.
     pub fn reset_key(&self, agent: &str) -> Option<String> {
         let mut data = locked(&self.account.data);
@@ -123,6 +128,12 @@ impl Freshdesk {
         let data = locked(&self.account.data);
         let ticket = data.tickets.get(&id);
         ticket.map_or_else(Vec::new, |ticket| ticket.conversations.iter().map(|one| one.to_json(id)).collect())
+    }
+
+    /// The customer writes so many times more.
+    pub fn write(&self, id: i64, times: usize) {
+        let now_ms = self.world.clock.now_ms();
+        seed::write(&mut locked(&self.account.data), id, times, now_ms);
     }
 
     /// A contact as the API shows it, by the start of its name.

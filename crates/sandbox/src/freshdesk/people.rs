@@ -60,7 +60,8 @@ pub(crate) fn contacts(call: &Call<'_>) -> Result<Answer, Answer> {
             contact.active != unverified
                 && email.as_ref().is_none_or(|email| contact.email.as_ref() == Some(email))
                 && request.param("phone").is_none_or(|phone| contact.phone.as_deref() == Some(phone))
-                && ["mobile", "company_id", "unique_external_id"].iter().all(|name| request.param(name).is_none())
+                && request.param("unique_external_id").is_none_or(|id| contact.external_id.as_deref() == Some(id))
+                && ["mobile", "company_id"].iter().all(|name| request.param(name).is_none())
         })
         .collect();
     Ok(page.answer(request, &call.account.url, &found, |contact| contact.to_json()))

@@ -95,13 +95,14 @@ pub(crate) fn fill(name: &str, now_ms: i64) -> Data {
         ..Data::default()
     };
     data.agents = agents(name, first, &data.group_ids, now_ms);
-    for customer in CUSTOMERS {
+    for (customer, number) in CUSTOMERS.iter().zip(1..) {
         let id = data.next_id();
         data.contacts.push(Contact {
             id,
             name: (*customer).to_owned(),
             email: Some(address(customer, id)),
             phone: None,
+            external_id: Some(format!("crm-{number}")),
             active: true,
             created_ms: now_ms - 8000 * HOUR_MS,
         });
@@ -113,7 +114,15 @@ pub(crate) fn fill(name: &str, now_ms: i64) -> Data {
     for (name, email, phone, active) in others {
         let id = data.next_id();
         let (email, phone) = (email.map(str::to_owned), phone.map(str::to_owned));
-        data.contacts.push(Contact { id, name: name.to_owned(), email, phone, active, created_ms: now_ms });
+        data.contacts.push(Contact {
+            id,
+            name: name.to_owned(),
+            email,
+            phone,
+            external_id: None,
+            active,
+            created_ms: now_ms,
+        });
     }
     for ((title, text, status, visibility), number) in ARTICLES.iter().zip(1..) {
         data.articles.push(Article {
@@ -189,6 +198,29 @@ pub(crate) fn add(data: &mut Data, created_ms: i64) -> i64 {
     };
     data.tickets.insert(number, ticket);
     number
+}
+
+/// The requester of a ticket goes on writing.
+pub(crate) fn write(data: &mut Data, ticket_id: i64, times: usize, now_ms: i64) {
+    for _ in 0..times {
+        let id = data.next_id();
+        let Some(ticket) = data.tickets.get_mut(&ticket_id) else { return };
+        ticket.conversations.push(Conversation {
+            id,
+            user_id: ticket.requester_id,
+            body: html("And another thing."),
+            body_text: "And another thing.".to_owned(),
+            incoming: true,
+            private: false,
+            source: 0,
+            from_email: None,
+            to_emails: Vec::new(),
+            cc_emails: Vec::new(),
+            bcc_emails: Vec::new(),
+            created_ms: now_ms,
+        });
+        ticket.touch(now_ms);
+    }
 }
 
 /// Keys look like nothing in particular: 20 letters and digits.

@@ -166,3 +166,21 @@ async fn only_its_owner_may_read_the_file() {
 
     assert_eq!(std::fs::metadata(&file.0).unwrap().permissions().mode() & 0o777, 0o600);
 }
+
+#[tokio::test]
+async fn a_freshdesk_key_and_what_was_written_with_it_outlive_a_kill() {
+    let file = File::new("freshdesk");
+    let it = Fixture::with(file.sandbox()).await;
+    let acme = it.sandbox.freshdesk("acme").unwrap();
+    let key = acme.reset_key("gus").unwrap();
+    let url = format!("{}/api/v2/tickets/5/notes", acme.url());
+    let noted = it.http.post(url).basic_auth(&key, Some("X")).json(&json!({"body": "kept"})).send().await.unwrap();
+    assert_eq!(noted.status(), 201);
+
+    let (_copy, next) = file.as_killed_now("freshdesk-next").await;
+
+    let acme = next.sandbox.freshdesk("acme").unwrap();
+    assert!(acme.accepts(&key));
+    assert_eq!(acme.conversations(5).last().unwrap()["body_text"], "kept");
+    assert_eq!(acme.counters().api_calls, 1, "its numbers go on");
+}

@@ -3,6 +3,7 @@
 mod api;
 mod control;
 mod faults;
+mod freshdesk;
 mod keep;
 mod oauth;
 mod support;
