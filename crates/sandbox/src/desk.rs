@@ -9,6 +9,7 @@ use crate::counters::{AtOnce, Counts};
 use crate::faults::{Faults, Gate};
 use crate::keep::{DeskState, Keeper, State};
 use crate::options::{Client, Options, Scene};
+use crate::shopify::shop::Shops;
 use crate::zendesk::data::Data;
 use crate::zendesk::limits::Limiter;
 use crate::zendesk::tokens::Tokens;
@@ -98,6 +99,7 @@ pub(crate) struct World {
     options: RwLock<Options>,
     pub(crate) client: Mutex<Client>,
     desks: RwLock<BTreeMap<String, Arc<Desk>>>,
+    pub(crate) shops: Shops,
     seq: AtomicU64,
     /// Refreshes at the token endpoints of all helpdesks.
     pub(crate) at_once: AtOnce,
@@ -112,6 +114,7 @@ impl World {
             options: RwLock::new(start.options),
             client: Mutex::new(Client::new(start.redirect_uris.clone())),
             desks: RwLock::default(),
+            shops: Shops::first(),
             seq: AtomicU64::new(1),
             at_once: AtOnce::default(),
             keeper: OnceLock::new(),
@@ -150,6 +153,7 @@ impl World {
             (desk.name.clone(), Arc::new(Desk::restored(desk, url)))
         });
         *self.desks.write().unwrap_or_else(PoisonError::into_inner) = restored.collect();
+        self.shops.restore(state.shops);
     }
 
     /// Returns once everything up to now is in the file, where there is one.
@@ -214,6 +218,7 @@ impl World {
         for name in FIRST_HELPDESKS {
             self.create(name);
         }
+        self.shops.reset();
     }
 }
 

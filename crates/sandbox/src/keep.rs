@@ -16,6 +16,7 @@ use crate::counters::Counters;
 use crate::desk::{Desk, World, locked};
 use crate::faults::Faults;
 use crate::options::Options;
+use crate::shopify::shop::ShopState;
 use crate::zendesk::data::Data;
 use crate::zendesk::tokens::KeptTokens;
 
@@ -32,6 +33,9 @@ pub(crate) struct State {
     pub(crate) next_client_secret: Option<String>,
     pub(crate) seq: u64,
     pub(crate) helpdesks: Vec<DeskState>,
+    /// Absent in files of before there were any.
+    #[serde(default)]
+    pub(crate) shops: Vec<ShopState>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -55,6 +59,7 @@ impl State {
             next_client_secret: client.next_secret,
             seq: world.seq(),
             helpdesks: world.all().iter().map(|desk| DeskState::of(desk)).collect(),
+            shops: world.shops.states(),
         }
     }
 

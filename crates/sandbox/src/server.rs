@@ -28,6 +28,7 @@ use crate::handle::Helpdesk;
 use crate::http::{Answer, Request, pairs};
 use crate::keep::{Keeper, State as Kept};
 use crate::options::{Options, Scene};
+use crate::shopify::{self, Shop};
 use crate::zendesk;
 use crate::zendesk::consent::{ConsentRefused, consent};
 
@@ -202,6 +203,28 @@ impl Sandbox {
         format!("{}/zendesk/{{account}}", self.world.start.url)
     }
 
+    /// What the operator setting `providers.shopify.base_url_override` has to be.
+    pub fn shopify_override(&self) -> String {
+        format!("{}/shopify/{{account}}", self.world.start.url)
+    }
+
+    /// A shop that exists: `acme` and `globex` do from the start.
+    pub fn shop(&self, name: &str) -> Option<Shop> {
+        let place = self.world.shops.find(name)?;
+        Some(Shop::new(Arc::clone(&self.world), place))
+    }
+
+    /// A shop, made when there is none of that name; `None` when no shop has such a name.
+    pub fn create_shop(&self, name: &str) -> Option<Shop> {
+        let place = self.world.shops.create(name)?;
+        Some(Shop::new(Arc::clone(&self.world), place))
+    }
+
+    /// Closes a shop: its address answers 404. False when there was none.
+    pub fn close_shop(&self, name: &str) -> bool {
+        self.world.shops.close(name)
+    }
+
     /// A helpdesk that exists: `acme` and `globex` do from the start.
     pub fn helpdesk(&self, name: &str) -> Option<Helpdesk> {
         let desk = self.world.find(name)?;
@@ -268,13 +291,15 @@ impl Sandbox {
 
     /// Allows the authorisation request as `user` (an id, an address or the start of a name) and answers the address
     /// that the browser would be sent back to.
+    ///
+    /// A shop's request is allowed as the shop, whoever `user` is.
     pub fn consent(&self, authorize_url: &str, user: &str) -> Result<String, ConsentRefused> {
-        consent(&self.world, authorize_url, Some(user))
+        decide(&self.world, authorize_url, Some(user))
     }
 
     /// Denies it.
     pub fn deny(&self, authorize_url: &str) -> Result<String, ConsentRefused> {
-        consent(&self.world, authorize_url, None)
+        decide(&self.world, authorize_url, None)
     }
 
     /// Back to the first moment: tokens, tickets, clock, switches, trouble, counters.
@@ -303,6 +328,15 @@ impl Sandbox {
     }
 }
 
+/// What the page of an authorisation request does when it is allowed as `user`, or denied. Whose page it is, its prefix
+/// says.
+pub(crate) fn decide(world: &World, authorize_url: &str, user: Option<&str>) -> Result<String, ConsentRefused> {
+    match Url::parse(authorize_url) {
+        Ok(url) if url.path().starts_with("/shopify/") => shopify::consent::consent(world, &url, user.is_some()),
+        _ => consent(world, authorize_url, user),
+    }
+}
+
 async fn handle(State(world): State<Arc<World>>, request: axum::extract::Request) -> Response {
     let (parts, body) = request.into_parts();
     if let Some(refusal) = from_elsewhere(&world, &parts) {
@@ -328,6 +362,7 @@ async fn handle(State(world): State<Arc<World>>, request: axum::extract::Request
     let changes = !matches!(request.method, Method::GET | Method::HEAD);
     match prefix.as_str() {
         "zendesk" => zendesk::serve(world, request).await,
+        "shopify" => shopify::serve(world, request).await,
         "control" => {
             let answer = control::serve(&world, &request);
             if changes {
@@ -336,7 +371,7 @@ async fn handle(State(world): State<Arc<World>>, request: axum::extract::Request
             answer.into_response()
         }
         "" => Answer::empty(302).header("location", "/control").into_response(),
-        _ => Answer::text(404, "There is /zendesk/{subdomain} and /control here").into_response(),
+        _ => Answer::text(404, "There is /zendesk/{subdomain}, /shopify/{shop} and /control here").into_response(),
     }
 }
 

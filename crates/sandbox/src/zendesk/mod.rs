@@ -5,7 +5,7 @@ pub(crate) mod consent;
 pub(crate) mod data;
 mod early;
 pub(crate) mod limits;
-mod pages;
+pub(crate) mod pages;
 mod paging;
 mod people;
 pub(crate) mod scene;

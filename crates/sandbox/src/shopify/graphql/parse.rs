@@ -33,14 +33,6 @@ impl Kind {
     pub(crate) fn is_required(&self) -> bool {
         matches!(self, Self::Required(_))
     }
-
-    pub(crate) fn is_list(&self) -> bool {
-        match self {
-            Self::List(_) => true,
-            Self::Required(inner) => inner.is_list(),
-            Self::Named(_) => false,
-        }
-    }
 }
 
 impl std::fmt::Display for Kind {
