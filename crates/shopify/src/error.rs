@@ -15,9 +15,8 @@ const LONGEST_QUOTE_CHARS: usize = 160;
 /// What a refusal of the token endpoint means; `None` leaves it to the standard codes. Shopify does not list them; the
 /// README says where these were seen.
 pub(crate) fn verdict(refusal: &Refusal) -> Option<Verdict> {
-    let says = |words: &str| {
-        refusal.description.as_deref().is_some_and(|said| said.to_ascii_lowercase().contains(words))
-    };
+    let says =
+        |words: &str| refusal.description.as_deref().is_some_and(|said| said.to_ascii_lowercase().contains(words));
     match (refusal.status, refusal.code.as_deref()) {
         (429 | 430, _) => Some(Verdict::Busy),
         // 520 and its like come from something in front, maybe after the rotation.
@@ -138,6 +137,10 @@ pub(crate) fn graph_error(operation: &'static str, errors: &Value, cost: &Value)
             Retry::Never,
             "the idempotency key was used for another refund; use a new one".to_owned(),
         ),
+        // A cursor of another search is the one part of a query that is not ours.
+        _ if said.is_some_and(|said| said.to_ascii_lowercase().contains("cursor")) => {
+            (ErrorKind::Invalid, Retry::Never, format!("cursor: expected next_cursor of the page before.{quoted}"))
+        }
         _ => (ErrorKind::Unreadable, Retry::Never, format!("Shopify does not understand our query.{quoted}")),
     };
     Error { kind, retry, provider: crate::ID, operation, message, source: None }

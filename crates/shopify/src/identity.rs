@@ -47,9 +47,8 @@ pub(crate) async fn identity(graph: &Graph<'_>) -> Result<Identity> {
     };
     // Only tells more: whether it answers or not, the credential has proved itself.
     let installation = graph.ask::<Installation>(NAME, SCOPES, "currentAppInstallation", json!({})).await.ok();
-    let scopes = installation.map(|answer| {
-        implied(answer.data.access_scopes.into_iter().map(|scope| scope.handle).collect())
-    });
+    let scopes =
+        installation.map(|answer| implied(answer.data.access_scopes.into_iter().map(|scope| scope.handle).collect()));
     Ok(Identity {
         account_id: label.to_owned(),
         account_name: domain.clone(),

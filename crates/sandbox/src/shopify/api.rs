@@ -43,9 +43,8 @@ fn refused(status: u16, errors: impl Into<Value>) -> Answer {
 fn authenticate(world: &World, shop: &Place, request: &Request) -> Result<String, Answer> {
     let token = request.header("x-shopify-access-token").unwrap_or_default();
     let bearer = locked(&shop.tokens).bearer(token, world.clock.now_ms());
-    let bearer = bearer.ok_or_else(|| {
-        refused(401, "[API] Invalid API key or access token (unrecognized login or wrong password)")
-    })?;
+    let bearer = bearer
+        .ok_or_else(|| refused(401, "[API] Invalid API key or access token (unrecognized login or wrong password)"))?;
     if bearer.endless && shop.rules().refuses_endless {
         return Err(refused(403, "Non-expiring access tokens are no longer accepted for the Admin API"));
     }
@@ -73,7 +72,8 @@ fn answer(world: &World, shop: &Place, request: &Request) -> Result<Answer, Answ
         Err(errors) => return Ok(reply(json!({"errors": errors}))),
     };
     if ready.cost > MOST_POINTS {
-        let message = format!("Query cost is {}, which exceeds the single query max cost limit ({MOST_POINTS}).", ready.cost);
+        let message =
+            format!("Query cost is {}, which exceeds the single query max cost limit ({MOST_POINTS}).", ready.cost);
         return Ok(reply(json!({"errors": [error(&message, "MAX_COST_EXCEEDED", &[])]})));
     }
 

@@ -80,9 +80,8 @@ pub(crate) fn show(world: &World, shop: &Place, request: &Request) -> Answer {
     let hidden = each(&request.query, |(name, value)| {
         format!(r#"<input type="hidden" name="{}" value="{}">"#, escape(name), escape(value))
     });
-    let scopes = each(asked.scope.split(',').filter(|scope| !scope.is_empty()), |scope| {
-        format!("<li>{}</li>", escape(scope))
-    });
+    let scopes =
+        each(asked.scope.split(',').filter(|scope| !scope.is_empty()), |scope| format!("<li>{}</li>", escape(scope)));
     let main = format!(
         r#"<section class="card">
 <h1>Install Holdfast in {shop}?</h1>
@@ -127,12 +126,7 @@ pub(crate) fn consent(world: &World, authorize_url: &Url, allow: bool) -> Result
     answer(world, &shop, &pairs(authorize_url.query().unwrap_or_default().as_bytes()), allow)
 }
 
-fn answer(
-    world: &World,
-    shop: &Place,
-    params: &[(String, String)],
-    allow: bool,
-) -> Result<String, ConsentRefused> {
+fn answer(world: &World, shop: &Place, params: &[(String, String)], allow: bool) -> Result<String, ConsentRefused> {
     let asked = Asked::check(world, params)?;
     let now_ms = world.clock.now_ms();
     let mut back = vec![("state".to_owned(), asked.state)];
@@ -197,9 +191,6 @@ mod tests {
             ("timestamp", "1337178173"),
         ]
         .map(|(name, value)| (name.to_owned(), value.to_owned()));
-        assert_eq!(
-            callback_hmac("hush", &query),
-            "700e2dadb827fcc8609e9d5ce208b2e9cdaab9df07390d2cbca10d7c328fc4bf"
-        );
+        assert_eq!(callback_hmac("hush", &query), "700e2dadb827fcc8609e9d5ce208b2e9cdaab9df07390d2cbca10d7c328fc4bf");
     }
 }

@@ -132,15 +132,7 @@ fn apply(order: &mut Value, input: &Value, refund: i64, transaction: i64, now: &
 }
 
 /// Notes that money went back.
-fn book(
-    order: &mut Value,
-    note: Value,
-    returned: i64,
-    moved: i64,
-    refund: i64,
-    transaction: i64,
-    now: &str,
-) -> Value {
+fn book(order: &mut Value, note: Value, returned: i64, moved: i64, refund: i64, transaction: i64, now: &str) -> Value {
     let there = abroad(order);
     let there = there.as_deref();
     let refunded = of_bag(&order["totalRefundedSet"]) + moved;
@@ -175,9 +167,7 @@ fn book(
 /// `orderCancel`: answered with a job, and irreversible.
 pub(crate) fn cancel(data: &mut Data, arguments: &Map<String, Value>, now: &str) -> Value {
     let (job, refund, transaction) = (data.next_id(), data.next_id(), data.next_id());
-    let no = |message: &str| {
-        json!({"job": null, "orderCancelUserErrors": [{"code": "INVALID", "field": ["orderId"], "message": message}]})
-    };
+    let no = |message: &str| json!({"job": null, "orderCancelUserErrors": [{"code": "INVALID", "field": ["orderId"], "message": message}]});
     let given = |name: &str| arguments.get(name).unwrap_or(&Value::Null);
     if given("staffNote").as_str().is_some_and(|note| note.chars().count() > 255) {
         return no("Staff note is too long (maximum is 255 characters)");

@@ -123,7 +123,8 @@ fn term(text: &str) -> (Term, &str) {
         }
         return (Term { field, comparison, value }, &inside[end..]);
     }
-    let end = rest.find(|c: char| c.is_whitespace() || c == ')').unwrap_or(rest.len()).max(usize::from(!rest.is_empty()));
+    let end =
+        rest.find(|c: char| c.is_whitespace() || c == ')').unwrap_or(rest.len()).max(usize::from(!rest.is_empty()));
     let end = (end..=rest.len()).find(|end| rest.is_char_boundary(*end)).unwrap_or(rest.len());
     value.push_str(&rest[..end]);
     (Term { field, comparison, value }, &rest[end..])
@@ -140,7 +141,8 @@ mod tests {
             comparison: comparison.to_owned(),
             value: value.to_owned(),
         };
-        let query = r##"(name:"#1" OR name:"1") email:"a\" OR email:\"b" status:open created_at:>="2026" "two words" 陳 )"##;
+        let query =
+            r##"(name:"#1" OR name:"1") email:"a\" OR email:\"b" status:open created_at:>="2026" "two words" 陳 )"##;
         assert_eq!(
             read(query),
             [

@@ -29,8 +29,14 @@ const CUSTOMERS: [(&str, &str, &str); 12] = [
     ("D'Arcy", "O\"Neil", "darcy@example.com"),
 ];
 
-const GOODS: [(&str, i64); 6] =
-    [("Paper lantern", 1990), ("Brass lamp", 8900), ("Oak table", 24900), ("Linen shade", 3450), ("Bulb", 590), ("灯籠", 12000)];
+const GOODS: [(&str, i64); 6] = [
+    ("Paper lantern", 1990),
+    ("Brass lamp", 8900),
+    ("Oak table", 24900),
+    ("Linen shade", 3450),
+    ("Bulb", 590),
+    ("灯籠", 12000),
+];
 
 /// The same for the same name in every run (FNV-1a).
 pub(crate) fn shop_number(name: &str) -> i64 {

@@ -141,11 +141,7 @@ impl Endpoint {
         let now_ms = self.world.clock.now_ms();
         let mut tokens = locked(&self.shop.tokens);
         let scope = tokens.spend_code(code, now_ms).ok_or_else(|| Denied {
-            answer: oauth_error(
-                400,
-                "invalid_request",
-                "The authorization code was not found or was already used",
-            ),
+            answer: oauth_error(400, "invalid_request", "The authorization code was not found or was already used"),
             outcome: Outcome::Refused,
         })?;
         let issued = tokens.acquire(scope, expiring, self.shop.rules().access_secs, now_ms);
@@ -182,7 +178,8 @@ impl Endpoint {
     }
 
     fn migrate(&self, fields: &Map<String, Value>) -> Result<Granted, Denied> {
-        if text(fields, "requested_token_type") != Some(OFFLINE) || text(fields, "subject_token_type") != Some(OFFLINE) {
+        if text(fields, "requested_token_type") != Some(OFFLINE) || text(fields, "subject_token_type") != Some(OFFLINE)
+        {
             return Err(malformed("The token types are not supported"));
         }
         if !expiring(fields)? {

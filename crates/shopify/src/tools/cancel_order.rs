@@ -87,7 +87,8 @@ pub(super) async fn run(graph: &Graph<'_>, arguments: Arguments) -> Result<Answe
         return Err(conflict(format!("the order {} is cancelled already; nothing was changed", order.name)));
     }
     let total = &order.current_total_price_set.shop_money;
-    let same = millionths(&total.amount).is_some() && millionths(&total.amount) == millionths(&arguments.expected_total);
+    let same =
+        millionths(&total.amount).is_some() && millionths(&total.amount) == millionths(&arguments.expected_total);
     if !same || total.currency != arguments.currency {
         return Err(conflict(format!(
             "the order {} has a total of {} {}, not {} {}; nothing was changed. Read it again",
@@ -109,8 +110,7 @@ pub(super) async fn run(graph: &Graph<'_>, arguments: Arguments) -> Result<Answe
         "notify": arguments.notify_customer,
         "note": arguments.staff_note,
     });
-    let done: Cancelled =
-        graph.change(NAME, CANCEL, "orderCancel", "orderCancelUserErrors", variables, false).await?;
+    let done: Cancelled = graph.change(NAME, CANCEL, "orderCancel", "orderCancelUserErrors", variables, false).await?;
     let finished = done.job.as_ref().is_none_or(|job| job.done);
     Ok(Answer { order_id: order.id, order_name: order.name, job_id: done.job.map(|job| job.id), done: finished })
 }

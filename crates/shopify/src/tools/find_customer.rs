@@ -151,8 +151,7 @@ pub(super) async fn run(graph: &Graph<'_>, arguments: Arguments) -> Result<Answe
             Ok(Answer { customers, next_cursor: None, note: note_of(&hidden) })
         }
         Asked::Many(variables) => {
-            let Graphed { data, hidden }: Graphed<Page<Wire>> =
-                graph.ask(NAME, SEARCH, "customers", variables).await?;
+            let Graphed { data, hidden }: Graphed<Page<Wire>> = graph.ask(NAME, SEARCH, "customers", variables).await?;
             let next_cursor = data.page_info.next();
             let customers = data.nodes.into_iter().map(Customer::from).collect();
             Ok(Answer { customers, next_cursor, note: note_of(&hidden) })

@@ -212,7 +212,12 @@ fn transactions(
         return Err(format!(
             "Shopify computes {} {} for this of the order {name}, not {} {}; {} {} were refunded before. No money was \
              moved. Ask with what Shopify computes, if that is meant",
-            computed.amount, computed.currency, arguments.amount, arguments.currency, refunded.amount, refunded.currency
+            computed.amount,
+            computed.currency,
+            arguments.amount,
+            arguments.currency,
+            refunded.amount,
+            refunded.currency
         ));
     }
     let most = &suggested.maximum_refundable_set.shop_money;
@@ -240,8 +245,17 @@ fn transactions(
 fn refund_key(shop: &str, arguments: &Arguments, asked: &Asked, key: Option<&str>, before: &str) -> String {
     let of = match key {
         Some(key) => json!(["key", shop, asked.id, key]),
-        None => json!(["refund", shop, asked.id, asked.lines, arguments.refund_shipping, asked.amount,
-            arguments.currency, arguments.note, before]),
+        None => json!([
+            "refund",
+            shop,
+            asked.id,
+            asked.lines,
+            arguments.refund_shipping,
+            asked.amount,
+            arguments.currency,
+            arguments.note,
+            before
+        ]),
     };
     let mut bytes: [u8; 16] = Sha256::digest(of.to_string().as_bytes())[..16].try_into().expect("a digest has 32");
     // Version 8, the variant of RFC 9562: made by a rule of one's own.

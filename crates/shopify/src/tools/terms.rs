@@ -34,8 +34,10 @@ impl Terms {
 
     /// One of these values.
     pub(super) fn any(mut self, field: &str, values: &[String]) -> Result<Self, String> {
-        let terms: Vec<String> =
-            values.iter().map(|value| Ok(format!("{field}:{}", quoted(field, value)?))).collect::<Result<_, String>>()?;
+        let terms: Vec<String> = values
+            .iter()
+            .map(|value| Ok(format!("{field}:{}", quoted(field, value)?)))
+            .collect::<Result<_, String>>()?;
         match terms.as_slice() {
             [] => {}
             [one] => self.0.push(one.clone()),
@@ -74,12 +76,7 @@ fn quoted(field: &str, value: &str) -> Result<String, String> {
 }
 
 /// Variables of a page of `query`.
-pub(super) fn page(
-    query: &str,
-    limit: Option<u32>,
-    cursor: Option<&str>,
-    most: u32,
-) -> Result<Value, String> {
+pub(super) fn page(query: &str, limit: Option<u32>, cursor: Option<&str>, most: u32) -> Result<Value, String> {
     let limit = limit.unwrap_or(DEFAULT_LIMIT.min(most));
     if !(1..=most).contains(&limit) {
         return Err(format!("limit: expected 1 to {most}"));
@@ -110,7 +107,10 @@ mod tests {
         );
         assert_eq!(Terms::default().text(), "");
         for value in ["", "  ", "a\nb", &"x".repeat(251)] {
-            assert!(Terms::default().equal("email", Some(value)).unwrap_err().starts_with("email: expected"), "{value}");
+            assert!(
+                Terms::default().equal("email", Some(value)).unwrap_err().starts_with("email: expected"),
+                "{value}"
+            );
         }
     }
 

@@ -17,7 +17,17 @@ static TYPES: LazyLock<HashMap<String, Definition>> = LazyLock::new(|| {
 
 /// Types that have no fields and are no enums.
 const SCALARS: &[&str] = &[
-    "Boolean", "CountryCode", "CurrencyCode", "DateTime", "Decimal", "Float", "ID", "Int", "Money", "String", "URL",
+    "Boolean",
+    "CountryCode",
+    "CurrencyCode",
+    "DateTime",
+    "Decimal",
+    "Float",
+    "ID",
+    "Int",
+    "Money",
+    "String",
+    "URL",
     "UnsignedInt64",
 ];
 
@@ -54,7 +64,8 @@ pub(crate) fn prepare(query: &str, variables: &Value) -> Result<Ready, Vec<Value
     for variable in &operation.variables {
         let value = given.get(&variable.name);
         if let Err(why) = fits(value, &variable.kind) {
-            let message = format!("Variable ${} of type {} was provided invalid value: {why}", variable.name, variable.kind);
+            let message =
+                format!("Variable ${} of type {} was provided invalid value: {why}", variable.name, variable.kind);
             check.errors.push(error(&message, "INVALID_VARIABLE", &[]));
         }
     }
@@ -446,8 +457,11 @@ mod tests {
             };
             for field in fields.iter().flat_map(|field| std::iter::once(field).chain(&field.arguments)) {
                 let name = field.kind.name();
-                let word = name.ends_with("Status") || name.ends_with("State") || name.ends_with("Code")
-                    || name.ends_with("Kind") || name.ends_with("ErrorCode");
+                let word = name.ends_with("Status")
+                    || name.ends_with("State")
+                    || name.ends_with("Code")
+                    || name.ends_with("Kind")
+                    || name.ends_with("ErrorCode");
                 assert!(TYPES.contains_key(name) || SCALARS.contains(&name) || word, "{name} of {}", field.name);
             }
         }
