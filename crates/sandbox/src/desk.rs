@@ -10,6 +10,7 @@ use crate::faults::{Faults, Gate};
 use crate::freshdesk::Accounts;
 use crate::keep::{DeskState, Keeper, State};
 use crate::options::{Client, Options, Scene};
+use crate::shopify::shop::Shops;
 use crate::zendesk::data::Data;
 use crate::zendesk::limits::Limiter;
 use crate::zendesk::tokens::Tokens;
@@ -100,6 +101,7 @@ pub(crate) struct World {
     pub(crate) client: Mutex<Client>,
     desks: RwLock<BTreeMap<String, Arc<Desk>>>,
     pub(crate) freshdesk: Accounts,
+    pub(crate) shops: Shops,
     seq: AtomicU64,
     /// Refreshes at the token endpoints of all helpdesks.
     pub(crate) at_once: AtOnce,
@@ -115,6 +117,7 @@ impl World {
             client: Mutex::new(Client::new(start.redirect_uris.clone())),
             desks: RwLock::default(),
             freshdesk: Accounts::default(),
+            shops: Shops::first(),
             seq: AtomicU64::new(1),
             at_once: AtOnce::default(),
             keeper: OnceLock::new(),
@@ -154,6 +157,7 @@ impl World {
         });
         *self.desks.write().unwrap_or_else(PoisonError::into_inner) = restored.collect();
         self.freshdesk.restore(state.freshdesk, &self.start.url);
+        self.shops.restore(state.shops);
     }
 
     /// Returns once everything up to now is in the file, where there is one.
@@ -219,6 +223,7 @@ impl World {
             self.create(name);
         }
         self.freshdesk.reset();
+        self.shops.reset();
     }
 }
 

@@ -17,6 +17,7 @@ use crate::desk::{Desk, World, locked};
 use crate::faults::Faults;
 use crate::freshdesk::Kept as FreshdeskKept;
 use crate::options::Options;
+use crate::shopify::shop::ShopState;
 use crate::zendesk::data::Data;
 use crate::zendesk::tokens::KeptTokens;
 
@@ -36,6 +37,9 @@ pub(crate) struct State {
     /// Not in files of before.
     #[serde(default)]
     pub(crate) freshdesk: Vec<FreshdeskKept>,
+    /// Absent in files of before there were any.
+    #[serde(default)]
+    pub(crate) shops: Vec<ShopState>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -60,6 +64,7 @@ impl State {
             seq: world.seq(),
             helpdesks: world.all().iter().map(|desk| DeskState::of(desk)).collect(),
             freshdesk: world.freshdesk.all().iter().map(|account| account.to_keep()).collect(),
+            shops: world.shops.states(),
         }
     }
 

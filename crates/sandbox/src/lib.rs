@@ -3,7 +3,8 @@
 //! Written from the providers' documentation and not from our adapters, so that the two can disagree. A sandbox is
 //! a real server on a real port: it spends codes and refresh tokens for good, kills what a rotation replaces, limits,
 //! pages, stalls and hangs up on demand. `/zendesk/{subdomain}/…` stands for `https://{subdomain}.zendesk.com/…`,
-//! `/freshdesk/{domain}/…` for `https://{domain}.freshdesk.com/…`, `/control` for what no provider has: its clock, its ledger and its bad days.
+//! `/freshdesk/{domain}/…` for `https://{domain}.freshdesk.com/…`, `/shopify/{shop}/…` for
+//! `https://{shop}.myshopify.com/…`, `/control` for what no provider has: its clock, its ledger and its bad days.
 //!
 //! ```
 //! # async fn example() -> std::io::Result<()> {
@@ -28,6 +29,7 @@ mod keep;
 mod ledger;
 mod options;
 mod server;
+mod shopify;
 mod zendesk;
 
 pub use counters::Counters;
@@ -37,4 +39,5 @@ pub use handle::{GrantRequest, Helpdesk, TokenAnswer};
 pub use ledger::{IssuedSet, Ledger, Presentation, PresentationOutcome, fingerprint, pkce_challenge};
 pub use options::{API_TOKEN, CLIENT_ID, CLIENT_SECRET, Options, Scene};
 pub use server::{Builder, Sandbox};
+pub use shopify::{OfflineToken, Rules as ShopRules, Shop, callback_hmac};
 pub use zendesk::consent::ConsentRefused;

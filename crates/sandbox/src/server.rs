@@ -29,6 +29,7 @@ use crate::handle::Helpdesk;
 use crate::http::{Answer, Request, pairs};
 use crate::keep::{Keeper, State as Kept};
 use crate::options::{Options, Scene};
+use crate::shopify::{self, Shop};
 use crate::zendesk;
 use crate::zendesk::consent::{ConsentRefused, consent};
 
@@ -226,6 +227,28 @@ impl Sandbox {
         self.world.freshdesk.close(name)
     }
 
+    /// What the operator setting `providers.shopify.base_url_override` has to be.
+    pub fn shopify_override(&self) -> String {
+        format!("{}/shopify/{{account}}", self.world.start.url)
+    }
+
+    /// A shop that exists: `acme` and `globex` do from the start.
+    pub fn shop(&self, name: &str) -> Option<Shop> {
+        let place = self.world.shops.find(name)?;
+        Some(Shop::new(Arc::clone(&self.world), place))
+    }
+
+    /// A shop, made when there is none of that name; `None` when no shop has such a name.
+    pub fn create_shop(&self, name: &str) -> Option<Shop> {
+        let place = self.world.shops.create(name)?;
+        Some(Shop::new(Arc::clone(&self.world), place))
+    }
+
+    /// Closes a shop: its address answers 404. False when there was none.
+    pub fn close_shop(&self, name: &str) -> bool {
+        self.world.shops.close(name)
+    }
+
     /// A helpdesk that exists: `acme` and `globex` do from the start.
     pub fn helpdesk(&self, name: &str) -> Option<Helpdesk> {
         let desk = self.world.find(name)?;
@@ -292,13 +315,15 @@ impl Sandbox {
 
     /// Allows the authorisation request as `user` (an id, an address or the start of a name) and answers the address
     /// that the browser would be sent back to.
+    ///
+    /// A shop's request is allowed as the shop, whoever `user` is.
     pub fn consent(&self, authorize_url: &str, user: &str) -> Result<String, ConsentRefused> {
-        consent(&self.world, authorize_url, Some(user))
+        decide(&self.world, authorize_url, Some(user))
     }
 
     /// Denies it.
     pub fn deny(&self, authorize_url: &str) -> Result<String, ConsentRefused> {
-        consent(&self.world, authorize_url, None)
+        decide(&self.world, authorize_url, None)
     }
 
     /// Back to the first moment: tokens, tickets, clock, switches, trouble, counters.
@@ -324,6 +349,15 @@ impl Sandbox {
     /// Serves until the process ends or the socket fails: for a binary.
     pub async fn serve(mut self) {
         (&mut self.task).await.ok();
+    }
+}
+
+/// What the page of an authorisation request does when it is allowed as `user`, or denied. Whose page it is, its prefix
+/// says.
+pub(crate) fn decide(world: &World, authorize_url: &str, user: Option<&str>) -> Result<String, ConsentRefused> {
+    match Url::parse(authorize_url) {
+        Ok(url) if url.path().starts_with("/shopify/") => shopify::consent::consent(world, &url, user.is_some()),
+        _ => consent(world, authorize_url, user),
     }
 }
 
@@ -353,6 +387,7 @@ async fn handle(State(world): State<Arc<World>>, request: axum::extract::Request
     match prefix.as_str() {
         "zendesk" => zendesk::serve(world, request).await,
         "freshdesk" => freshdesk::serve(world, request).await,
+        "shopify" => shopify::serve(world, request).await,
         "control" => {
             let answer = control::serve(&world, &request);
             if changes {
@@ -361,7 +396,8 @@ async fn handle(State(world): State<Arc<World>>, request: axum::extract::Request
             answer.into_response()
         }
         "" => Answer::empty(302).header("location", "/control").into_response(),
-        _ => Answer::text(404, "There is /zendesk/{subdomain}, /freshdesk/{domain} and /control here").into_response(),
+        _ => Answer::text(404, "There is /zendesk/{subdomain}, /freshdesk/{domain}, /shopify/{shop} and /control here")
+            .into_response(),
     }
 }
 

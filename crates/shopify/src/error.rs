@@ -137,6 +137,10 @@ pub(crate) fn graph_error(operation: &'static str, errors: &Value, cost: &Value)
             Retry::Never,
             "the idempotency key was used for another refund; use a new one".to_owned(),
         ),
+        // A cursor of another search is the one part of a query that is not ours.
+        _ if said.is_some_and(|said| said.to_ascii_lowercase().contains("cursor")) => {
+            (ErrorKind::Invalid, Retry::Never, format!("cursor: expected next_cursor of the page before.{quoted}"))
+        }
         _ => (ErrorKind::Unreadable, Retry::Never, format!("Shopify does not understand our query.{quoted}")),
     };
     Error { kind, retry, provider: crate::ID, operation, message, source: None }

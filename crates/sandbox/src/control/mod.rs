@@ -41,7 +41,7 @@ use crate::faults::Faults;
 use crate::handle::{GrantRequest, Helpdesk};
 use crate::http::{Answer, Request};
 use crate::options::CLIENT_ID;
-use crate::zendesk::consent::consent;
+use crate::server::decide;
 use crate::zendesk::data::ADMIN;
 
 pub(crate) fn serve(world: &Arc<World>, request: &Request) -> Answer {
@@ -119,7 +119,7 @@ fn route(world: &Arc<World>, request: &Request) -> Result<Answer, Answer> {
         ("POST", ["consent"]) => {
             let order: ConsentOrder = body(request)?;
             let user = (!order.deny).then(|| order.user.as_deref().unwrap_or(ADMIN));
-            match consent(world, &order.authorize_url, user) {
+            match decide(world, &order.authorize_url, user) {
                 Ok(location) => Ok(ok(json!({"location": location}))),
                 Err(why) => Err(Answer::json(400, json!({"error": why.error, "error_description": why.description}))),
             }

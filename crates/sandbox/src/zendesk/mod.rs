@@ -6,7 +6,7 @@ pub(crate) mod data;
 mod early;
 mod help_center;
 pub(crate) mod limits;
-mod pages;
+pub(crate) mod pages;
 mod paging;
 mod people;
 pub(crate) mod scene;

@@ -33,14 +33,6 @@ impl Kind {
     pub(crate) fn is_required(&self) -> bool {
         matches!(self, Self::Required(_))
     }
-
-    pub(crate) fn is_list(&self) -> bool {
-        match self {
-            Self::List(_) => true,
-            Self::Required(inner) => inner.is_list(),
-            Self::Named(_) => false,
-        }
-    }
 }
 
 impl std::fmt::Display for Kind {
@@ -227,8 +219,7 @@ impl Parser {
             while self.took('@') {
                 directives.push(Directive { name: self.name()?, arguments: self.arguments()? });
             }
-            let selections =
-                if self.peek() == Some(&Token::Mark('{')) { self.selections()? } else { Vec::new() };
+            let selections = if self.peek() == Some(&Token::Mark('{')) { self.selections()? } else { Vec::new() };
             all.push(Selection { alias, name, arguments, directives, selections });
         }
         if all.is_empty() { Err("syntax error, a selection is empty".to_owned()) } else { Ok(all) }
@@ -375,9 +366,18 @@ mod tests {
 
     #[test]
     fn what_is_no_operation_is_refused() {
-        for text in
-            ["", "query", "{", "{}", "{ a", "{ a { } }", "{ a } { b }", "{ ...F }", "query ($a Int) { a }", "{ a(b: \"c) }"]
-        {
+        for text in [
+            "",
+            "query",
+            "{",
+            "{}",
+            "{ a",
+            "{ a { } }",
+            "{ a } { b }",
+            "{ ...F }",
+            "query ($a Int) { a }",
+            "{ a(b: \"c) }",
+        ] {
             assert!(operation(text).is_err(), "{text}");
         }
     }
