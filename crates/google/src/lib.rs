@@ -43,6 +43,7 @@ static ABOUT: About = About {
     scopes: scopes::ALL,
     tools: tools::ALL,
     webhooks: false,
+    key_help: None,
 };
 
 /// Google, as the rest of Holdfast sees it.

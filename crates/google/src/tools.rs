@@ -11,11 +11,13 @@ mod search_mail;
 mod send_mail;
 mod view;
 
+use std::time::Duration;
+
 use holdfast_core::{
     ApiClient,
     error::{Error, ErrorKind, Result, Retry},
     ports::{HttpFailure, Sent},
-    tool::{Access, Tool, ToolCall, ToolOutput},
+    tool::{Access, Repeat, Tool, ToolCall, ToolOutput},
 };
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -31,12 +33,16 @@ pub(crate) mod name {
     pub(crate) const APPEND_SHEET: &str = "append_sheet";
 }
 
+/// An event made with a key has an id made of it, which its calendar knows for good.
+const EVENT_KEPT: Duration = Duration::from_hours(24 * 365);
+
 pub(crate) const ALL: &[Tool] = &[
     Tool {
         name: name::SEARCH_MAIL,
         description: "Searches the mailbox, newest first, a page at a time. All filters have to hold together. Spam and \
                       trash are left out unless asked for.",
         access: Access::Read,
+        repeat: Repeat::Safe,
         input_schema: schema::SEARCH_MAIL_INPUT,
         output_schema: schema::SEARCH_MAIL_OUTPUT,
     },
@@ -45,6 +51,7 @@ pub(crate) const ALL: &[Tool] = &[
         description: "Reads one mail: its people, its text, and the names of its attachments. A long text comes in \
                       pieces, behind a cursor.",
         access: Access::Read,
+        repeat: Repeat::Safe,
         input_schema: schema::GET_MAIL_INPUT,
         output_schema: schema::GET_MAIL_OUTPUT,
     },
@@ -52,6 +59,7 @@ pub(crate) const ALL: &[Tool] = &[
         name: name::SEND_MAIL,
         description: "Sends a new mail as plain text, in the name of the connected account. Calling it twice sends two.",
         access: Access::Write,
+        repeat: Repeat::Never,
         input_schema: schema::SEND_MAIL_INPUT,
         output_schema: schema::SENT_OUTPUT,
     },
@@ -60,6 +68,7 @@ pub(crate) const ALL: &[Tool] = &[
         description: "Answers a mail as plain text, in its conversation: to its sender, or to everybody in it. Calling it \
                       twice sends two.",
         access: Access::Write,
+        repeat: Repeat::Never,
         input_schema: schema::REPLY_MAIL_INPUT,
         output_schema: schema::SENT_OUTPUT,
     },
@@ -67,6 +76,7 @@ pub(crate) const ALL: &[Tool] = &[
         name: name::LIST_EVENTS,
         description: "Lists the events of a calendar by their start, recurring ones one by one, a page at a time.",
         access: Access::Read,
+        repeat: Repeat::Safe,
         input_schema: schema::LIST_EVENTS_INPUT,
         output_schema: schema::LIST_EVENTS_OUTPUT,
     },
@@ -75,6 +85,7 @@ pub(crate) const ALL: &[Tool] = &[
         description: "Makes an event, for some days or from one moment to another, and may invite people. With an \
                       idempotency key, the same call again finds the event that it made.",
         access: Access::Write,
+        repeat: Repeat::ProviderKey { kept: EVENT_KEPT },
         input_schema: schema::CREATE_EVENT_INPUT,
         output_schema: schema::CREATE_EVENT_OUTPUT,
     },
@@ -82,6 +93,7 @@ pub(crate) const ALL: &[Tool] = &[
         name: name::READ_SHEET,
         description: "Reads the cells of a range of a spreadsheet, row by row, a page of rows at a time.",
         access: Access::Read,
+        repeat: Repeat::Safe,
         input_schema: schema::READ_SHEET_INPUT,
         output_schema: schema::READ_SHEET_OUTPUT,
     },
@@ -89,6 +101,7 @@ pub(crate) const ALL: &[Tool] = &[
         name: name::APPEND_SHEET,
         description: "Adds rows below a table of a spreadsheet. Calling it twice adds them twice.",
         access: Access::Write,
+        repeat: Repeat::Never,
         input_schema: schema::APPEND_SHEET_INPUT,
         output_schema: schema::APPEND_SHEET_OUTPUT,
     },

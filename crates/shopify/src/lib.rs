@@ -62,6 +62,7 @@ static ABOUT: About = About {
     scopes: SCOPES,
     tools: tools::ALL,
     webhooks: false,
+    key_help: None,
 };
 
 /// Shopify's Admin API, as the rest of Holdfast sees it.

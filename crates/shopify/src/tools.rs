@@ -9,13 +9,18 @@ mod schema;
 mod search_products;
 mod terms;
 
+use std::time::Duration;
+
 use holdfast_core::{
     error::{Error, ErrorKind, Result},
-    tool::{Access, Tool, ToolCall, ToolOutput},
+    tool::{Access, Repeat, Tool, ToolCall, ToolOutput},
 };
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::graph::Graph;
+
+/// For how long Shopify knows a key of `@idempotent` is not certain: no longer than a retry needs is relied on.
+const REFUND_KEY_KEPT: Duration = Duration::from_hours(1);
 
 pub(crate) const ALL: &[Tool] = &[
     Tool {
@@ -24,6 +29,7 @@ pub(crate) const ALL: &[Tool] = &[
                       All filters have to hold together. Orders of the last 60 days only, unless the app was granted \
                       read_all_orders.",
         access: Access::Read,
+        repeat: Repeat::Safe,
         input_schema: schema::FIND_ORDER_INPUT,
         output_schema: schema::FIND_ORDER_OUTPUT,
     },
@@ -31,6 +37,7 @@ pub(crate) const ALL: &[Tool] = &[
         name: get_order::NAME,
         description: "Reads one order: what was bought, deliveries with tracking, payments and refunds.",
         access: Access::Read,
+        repeat: Repeat::Safe,
         input_schema: schema::GET_ORDER_INPUT,
         output_schema: schema::GET_ORDER_OUTPUT,
     },
@@ -38,6 +45,7 @@ pub(crate) const ALL: &[Tool] = &[
         name: find_customer::NAME,
         description: "Finds customers by exactly one of e-mail address, phone number, id or name.",
         access: Access::Read,
+        repeat: Repeat::Safe,
         input_schema: schema::FIND_CUSTOMER_INPUT,
         output_schema: schema::FIND_CUSTOMER_OUTPUT,
     },
@@ -45,6 +53,7 @@ pub(crate) const ALL: &[Tool] = &[
         name: search_products::NAME,
         description: "Searches products with their variants, prices and stock, by title, a page at a time.",
         access: Access::Read,
+        repeat: Repeat::Safe,
         input_schema: schema::SEARCH_PRODUCTS_INPUT,
         output_schema: schema::SEARCH_PRODUCTS_OUTPUT,
     },
@@ -53,6 +62,7 @@ pub(crate) const ALL: &[Tool] = &[
         description: "Cancels an order for good. Only if its total is as expected and it is not cancelled already. \
                       Shopify works on it after the answer: read the order to see it done.",
         access: Access::Write,
+        repeat: Repeat::Safe,
         input_schema: schema::CANCEL_ORDER_INPUT,
         output_schema: schema::CANCEL_ORDER_OUTPUT,
     },
@@ -62,6 +72,7 @@ pub(crate) const ALL: &[Tool] = &[
                       amount is exactly what Shopify computes for them; a wrong amount moves no money and is answered \
                       with the right one.",
         access: Access::Write,
+        repeat: Repeat::ProviderKey { kept: REFUND_KEY_KEPT },
         input_schema: schema::REFUND_ORDER_INPUT,
         output_schema: schema::REFUND_ORDER_OUTPUT,
     },
