@@ -19,6 +19,7 @@ mod m20261130_110000_claim_due_refreshes;
 mod m20261130_110100_warn_of_ends;
 mod m20261130_120000_create_spares;
 mod m20261130_140000_tell_consents_apart;
+mod m20261130_150000_repeat_calls;
 
 /// All steps, in order.
 pub struct Migrator;
@@ -42,6 +43,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261130_110100_warn_of_ends::Migration),
             Box::new(m20261130_120000_create_spares::Migration),
             Box::new(m20261130_140000_tell_consents_apart::Migration),
+            Box::new(m20261130_150000_repeat_calls::Migration),
         ]
     }
 }

@@ -1,6 +1,6 @@
 //! Tools for API keys: arguments, answers, refusals, and keys that have one effect.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use holdfast_sandbox::Canned;
 use holdfast_tests::{
@@ -18,6 +18,7 @@ on_both! {
     a_key_has_one_effect_however_often_it_is_used,
     an_effect_that_nobody_knows_of_is_not_repeated,
     a_key_may_come_in_the_header,
+    what_the_provider_knows_again_by_its_key_is_repeated,
 }
 
 async fn call(app: &TestApp, connector: &str, tool: &str, body: Value) -> Answer {
@@ -60,7 +61,12 @@ async fn wrong_arguments_are_refused_before_anything_is_sent(db: Arc<Database>) 
             "arguments.ticket_id",
             "expected text, found a number",
         ),
-        ("get_ticket", json!({ "arguments": { "ticket_id": "5", "x": 1 } }), "arguments.x", "there are ticket_id"),
+        (
+            "get_ticket",
+            json!({ "arguments": { "ticket_id": "5", "x": 1 } }),
+            "arguments.x",
+            "there are cursor, ticket_id",
+        ),
         (
             "search_tickets",
             json!({ "arguments": { "status": ["opened"] } }),
@@ -160,8 +166,11 @@ async fn an_effect_that_nobody_knows_of_is_not_repeated(db: Arc<Database>) {
     let app = TestApp::start(&db).await;
     let id = app.import("acme").await;
     app.acme.trouble(|faults| faults.api_answer = Some(Canned::new(500, "{}")));
-    let _broke =
+    let broke =
         call(&app, &id, "reply_to_ticket", reply(Some("k-1"), "Perhaps")).await.problem(503, "provider_unavailable");
+    assert_eq!(broke.json["maybe_done"], true, "{}", broke.text);
+    let read = call(&app, &id, "get_ticket", json!({ "arguments": { "ticket_id": "1" } })).await;
+    assert_eq!(read.json.get("maybe_done"), None, "reading does nothing: {}", read.text);
     app.acme.calm();
     let before = app.acme.comments(1).len();
 
@@ -197,4 +206,43 @@ async fn a_key_may_come_in_the_header(db: Arc<Database>) {
         assert_eq!(told.json["field"], "idempotency_key", "{header:?}");
     }
     assert_eq!(app.acme.comments(1).len(), before + 1);
+}
+
+fn new_ticket(subject: &str, key: &str) -> Value {
+    let arguments = json!({ "subject": subject, "body": "It leaks.", "requester": "mira@example.com" });
+    json!({ "arguments": arguments, "idempotency_key": key })
+}
+
+/// Zendesk knows a key of a new ticket again for two hours; it is worth no second ticket, and no person's look.
+async fn what_the_provider_knows_again_by_its_key_is_repeated(db: Arc<Database>) {
+    let app = TestApp::start(&db).await;
+    let id = app.import("acme").await;
+    let found = async || {
+        let body = json!({ "arguments": { "query": "Kettle" } });
+        call(&app, &id, "search_tickets", body).await.expect(200).json["result"]["total"].as_u64().unwrap()
+    };
+    let body = new_ticket("Kettle", "n-1");
+    let create = async || call(&app, &id, "create_ticket", body.clone()).await;
+    app.acme.trouble(|faults| faults.api_answer = Some(Canned::new(502, "<html>").times(1)));
+    let broke = create().await.problem(503, "provider_unavailable");
+    assert_eq!(broke.json["maybe_done"], true, "{}", broke.text);
+
+    let (one, two) = tokio::join!(create(), create());
+    let made = create().await.expect(200);
+
+    for answer in [one, two] {
+        match answer.status {
+            200 => assert_eq!(answer.json, made.json),
+            _ => drop(answer.problem(409, "call_under_way")),
+        }
+    }
+    app.advance(Duration::from_mins(10));
+    assert_eq!(found().await, 1);
+
+    // Longer than the provider remembers, it is a person's matter.
+    let late = new_ticket("Pot", "n-2");
+    app.acme.trouble(|faults| faults.api_answer = Some(Canned::new(502, "<html>").times(1)));
+    let _broke = call(&app, &id, "create_ticket", late.clone()).await.problem(503, "provider_unavailable");
+    app.advance(Duration::from_hours(3));
+    let _unknown = call(&app, &id, "create_ticket", late).await.problem(409, "call_outcome_unknown");
 }

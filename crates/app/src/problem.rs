@@ -49,6 +49,9 @@ pub struct Problem {
     /// Why it is, as a stable word.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'static str>,
+    /// True: it may have been done all the same, and nobody knows.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    maybe_done: bool,
 }
 
 impl Problem {
@@ -65,6 +68,7 @@ impl Problem {
             field: None,
             connector_id: None,
             reason: None,
+            maybe_done: false,
         }
     }
 
@@ -88,6 +92,13 @@ impl Problem {
     pub fn retry_after(mut self, after: Duration) -> Self {
         // Rounded up: who comes back on the second must not come too early.
         self.retry_after = Some(after.as_secs() + u64::from(after.subsec_nanos() > 0));
+        self
+    }
+
+    /// It may have been done all the same.
+    #[must_use]
+    pub fn maybe_done(mut self) -> Self {
+        self.maybe_done = true;
         self
     }
 

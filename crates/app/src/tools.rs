@@ -8,7 +8,7 @@ use holdfast_core::{
     AgentId, ApiClient, AuthError, ConnectorId, OrgId, Provider, Snapshot,
     error::{Error, ErrorKind},
     mask,
-    ports::{HttpFailure, Sent},
+    ports::{Changed, HttpFailure, Sent},
     schema,
     tool::{Access, Tool, ToolCall},
 };
@@ -139,22 +139,25 @@ impl Checked {
             return self.make(app).await.map_err(|failed| failed.problem);
         };
         let org = self.call.org.clone();
-        match app.store.use_key(&org, &key, &self.hash(), app.seams.clock.now()).await? {
+        let now = app.seams.clock.now();
+        match app.store.use_key(&org, &key, &self.hash(), now).await? {
             KeyUse::New => {}
             KeyUse::Done(answer) => return Ok(answer),
             KeyUse::Another => {
                 let detail = "This key was used for another call; take a new one for each.";
                 return Err(Problem::invalid("idempotency_key", detail));
             }
-            KeyUse::UnderWay(since) if app.seams.clock.now() - since < LONGEST_CALL => {
-                let detail = "The same call is under way; ask again for its result.";
-                let problem = Problem::new(StatusCode::CONFLICT, "call_under_way", detail);
-                return Err(problem.retry_after(Duration::from_secs(2)));
-            }
-            KeyUse::UnderWay(_) | KeyUse::Unknown => {
-                let detail = "The same call broke off before, and whether it had its effect is not known. Look there, and \
-                              take a new key if it has to be done.";
-                return Err(Problem::new(StatusCode::CONFLICT, "call_outcome_unknown", detail));
+            KeyUse::UnderWay(attempts) if now - attempts.last < LONGEST_CALL => return Err(under_way()),
+            KeyUse::UnderWay(attempts) | KeyUse::Unknown(attempts) => {
+                let since = (now - attempts.first).to_std().unwrap_or_default();
+                if !self.tool.repeat.allows(since, true) {
+                    let detail = "The same call broke off before, and whether it had its effect is not known. Look there, \
+                                  and take a new key if it has to be done.";
+                    return Err(Problem::new(StatusCode::CONFLICT, "call_outcome_unknown", detail));
+                }
+                if app.store.use_key_again(&org, &key, attempts, now).await? == Changed::No {
+                    return Err(under_way());
+                }
             }
         }
         let made = self.make(app).await;
@@ -182,7 +185,9 @@ impl Checked {
             Ok(output) => Ok(output.0),
             Err(error) => {
                 let without_effect = is_without_effect(&error);
-                Err(Failed { problem: self.problem(app, error).await, without_effect })
+                let problem = self.problem(app, error).await;
+                let maybe_done = self.tool.access == Access::Write && !without_effect;
+                Err(Failed { problem: if maybe_done { problem.maybe_done() } else { problem }, without_effect })
             }
         }
     }
@@ -210,6 +215,11 @@ impl Checked {
         let call = serde_json::json!([agent, self.call.connector, self.call.tool, self.call.arguments]);
         Sha256::digest(call.to_string().as_bytes()).into()
     }
+}
+
+fn under_way() -> Problem {
+    let detail = "The same call is under way; ask again for its result.";
+    Problem::new(StatusCode::CONFLICT, "call_under_way", detail).retry_after(Duration::from_secs(2))
 }
 
 /// A call that brought nothing.

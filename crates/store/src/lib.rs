@@ -73,7 +73,7 @@ pub use sessions::{NewSession, Purpose, Session, StartSession, Taken, Way};
 pub use store::{Kind, Options, Store};
 pub use throttle::Throttle;
 pub use timeline::{Entry, ExchangeDay, Recovery, TimelineItem, is_timeline_cursor};
-pub use tool_calls::KeyUse;
+pub use tool_calls::{Attempts, KeyUse};
 pub use users::{EmailTaken, FirstUser, NewUser, User};
 
 pub use holdfast_core::ports::StoreError;

@@ -2,7 +2,10 @@
 //! second effect, also where the provider knows no such key.
 
 use chrono::{DateTime, Utc};
-use holdfast_core::{OrgId, ports::StoreError};
+use holdfast_core::{
+    OrgId,
+    ports::{Changed, StoreError},
+};
 use sea_orm::FromQueryResult;
 use serde_json::Value;
 
@@ -18,12 +21,21 @@ pub enum KeyUse {
     New,
     /// It was used for something else.
     Another,
-    /// The same call is under way, since then. After a crash it stays so.
-    UnderWay(DateTime<Utc>),
+    /// The same call is under way. After a crash it stays so.
+    UnderWay(Attempts),
     /// The same call ended, and nobody knows whether it had its effect.
-    Unknown,
+    Unknown(Attempts),
     /// The same call was done, with this answer.
     Done(Value),
+}
+
+/// When a call was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attempts {
+    /// For the first time.
+    pub first: DateTime<Utc>,
+    /// For the last time.
+    pub last: DateTime<Utc>,
 }
 
 #[derive(FromQueryResult)]
@@ -32,6 +44,7 @@ struct Row {
     state: String,
     result: Option<Value>,
     created_at: DateTime<Utc>,
+    taken_at: Option<DateTime<Utc>>,
 }
 
 impl Store {
@@ -50,17 +63,34 @@ impl Store {
         if sql::run(self.db(), doing, take, values).await? == 1 {
             return Ok(KeyUse::New);
         }
-        let look = "SELECT request_hash, state, result, created_at FROM tool_calls WHERE org_id = $1 AND key = $2";
+        let look =
+            "SELECT request_hash, state, result, created_at, taken_at FROM tool_calls WHERE org_id = $1 AND key = $2";
         let row: Option<Row> = sql::one(self.db(), doing, look, values![org.as_str(), key]).await?;
         // Freed between the two: whoever had it did nothing; the caller may come again.
-        let Some(row) = row else { return Ok(KeyUse::UnderWay(at)) };
+        let Some(row) = row else { return Ok(KeyUse::UnderWay(Attempts { first: at, last: at })) };
+        let attempts = Attempts { first: row.created_at, last: row.taken_at.unwrap_or(row.created_at) };
         Ok(match row.state.as_str() {
             _ if row.request_hash != request_hash => KeyUse::Another,
-            "open" => KeyUse::UnderWay(row.created_at),
-            "unknown" => KeyUse::Unknown,
+            "open" => KeyUse::UnderWay(attempts),
+            "unknown" => KeyUse::Unknown(attempts),
             "done" => KeyUse::Done(row.result.unwrap_or(Value::Null)),
             _ => return Err(nonsense("tool_calls", "state", key)),
         })
+    }
+
+    /// Takes the key once more for the same call, whose last attempt was `seen` and has no known outcome. No: somebody else
+    /// has, or the outcome has become known.
+    pub async fn use_key_again(
+        &self,
+        org: &OrgId,
+        key: &str,
+        seen: Attempts,
+        at: DateTime<Utc>,
+    ) -> Result<Changed, StoreError> {
+        let sql = "UPDATE tool_calls SET state = 'open', taken_at = $4 WHERE org_id = $1 AND key = $2 \
+                   AND state IN ('open', 'unknown') AND COALESCE(taken_at, created_at) = $3";
+        let values = values![org.as_str(), key, micros(seen.last), micros(at)];
+        Ok(sql::changed(sql::run(self.db(), "use an idempotency key again", sql, values).await?))
     }
 
     /// The call was done, with this answer.

@@ -8,7 +8,7 @@ use holdfast_core::{
     ports::Changed,
     tool::Access,
 };
-use holdfast_store::{Began, Claimed, End, KeyUse, Queued, RunStep, StepEnd, Store};
+use holdfast_store::{Attempts, Began, Claimed, End, KeyUse, Queued, RunStep, StepEnd, Store};
 use serde_json::json;
 
 use crate::{
@@ -306,7 +306,12 @@ async fn a_key_has_one_effect(db: Arc<TestDatabase>) {
     store.give_key_up(&org, "k1", true).await.unwrap();
     assert_eq!(used(1).await, KeyUse::New, "it had no effect, so it may be repeated");
     store.give_key_up(&org, "k1", false).await.unwrap();
-    assert_eq!(used(1).await, KeyUse::Unknown);
+    let KeyUse::Unknown(attempts) = used(1).await else { panic!("nobody knows") };
+    assert_eq!((attempts.first, attempts.last), (moment(1), moment(1)));
+    let again = async |at: i64| store.use_key_again(&org, "k1", attempts, moment(at)).await.unwrap();
+    let both = tokio::join!(again(5), again(5));
+    assert_eq!([both.0, both.1].iter().filter(|one| **one == Changed::Yes).count(), 1, "one of them repeats it");
+    assert_eq!(used(1).await, KeyUse::UnderWay(Attempts { first: moment(1), last: moment(5) }));
     store.keep_answer(&org, "k1", &json!({"ticket_id": "7"})).await.unwrap();
     assert_eq!(used(1).await, KeyUse::Done(json!({"ticket_id": "7"})));
     assert_eq!(store.forget_keys(moment(1)).await.unwrap(), 0);
