@@ -2,11 +2,12 @@
 //! leave out may be absent.
 
 use chrono::{DateTime, NaiveDateTime, Utc};
-use holdfast_core::ticket::{Article, Channel, Customer, Mapped, Message, Person, Priority, Status, Ticket};
+use holdfast_core::{
+    helpdesk::text_of_html,
+    ticket::{Article, Channel, Customer, Mapped, Message, Person, Priority, Status, Ticket},
+};
 use serde::{Deserialize, Deserializer, de};
 use url::Url;
-
-use crate::text;
 
 /// Who calls.
 #[derive(Debug, Deserialize)]
@@ -147,7 +148,7 @@ impl WireTicket {
 
     /// The description as text, where the answer holds it.
     pub(crate) fn first_message(&self) -> Option<String> {
-        self.description_text.clone().or_else(|| self.description.as_deref().map(text::from_html))
+        self.description_text.clone().or_else(|| self.description.as_deref().map(text_of_html))
     }
 
     pub(crate) fn requester(&self) -> Option<Person> {
@@ -174,7 +175,7 @@ impl Conversation {
         });
         Message {
             id: self.id.to_string(),
-            body: self.body_text.or_else(|| self.body.as_deref().map(text::from_html)).unwrap_or_default(),
+            body: self.body_text.or_else(|| self.body.as_deref().map(text_of_html)).unwrap_or_default(),
             // Customers write no notes; of agents, what is not said to be public is one.
             public: self.private.map_or(self.incoming, |private| !private),
             author,
@@ -213,10 +214,7 @@ impl WireArticle {
             id: self.id.to_string(),
             url: Some(crate::below(base, &format!("support/solutions/articles/{}", self.id)).into()),
             title: self.title.unwrap_or_default(),
-            body: self
-                .description_text
-                .or(self.desc_un_html)
-                .or_else(|| self.description.as_deref().map(text::from_html)),
+            body: self.description_text.or(self.desc_un_html).or_else(|| self.description.as_deref().map(text_of_html)),
             locale: None,
             published: self.status.map(|status| status == 2),
             labels: self.tags.unwrap_or_default(),

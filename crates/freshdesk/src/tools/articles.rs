@@ -12,7 +12,7 @@ use crate::api;
 
 pub(super) const NAME: &str = "search_articles";
 
-const BOUNDS: Bounds = Bounds { usual: USUAL_ARTICLES, most: MOST_ARTICLES, end: u32::MAX };
+const BOUNDS: Bounds = Bounds { usual: USUAL_ARTICLES, most: MOST_ARTICLES, ..Bounds::ending_at(u32::MAX) };
 
 pub(super) async fn run(api: &ApiClient, asked: SearchArticles) -> Result<FoundArticles> {
     let refused = |message: String| invalid(api, NAME, message);
