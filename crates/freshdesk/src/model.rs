@@ -301,7 +301,7 @@ mod tests {
 
     use super::*;
 
-    fn ticket(more: Value) -> WireTicket {
+    fn ticket(more: &Value) -> WireTicket {
         let mut json = json!({"id": 9_007_199_254_740_993_i64, "status": 2, "created_at": "2026-11-01T10:00:00Z",
             "updated_at": "2026-11-01T12:00:00+02:00"});
         json.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -320,7 +320,8 @@ mod tests {
 
     #[test]
     fn a_ticket_keeps_large_ids_and_numbers_that_nobody_knows() {
-        let wire = ticket(json!({"status": 11, "priority": 9, "source": 15, "requester_id": 9_007_199_254_740_995_i64,
+        let wire =
+            ticket(&json!({"status": 11, "priority": 9, "source": 15, "requester_id": 9_007_199_254_740_995_i64,
             "responder_id": null, "tags": null, "description": "<p>Hi</p>", "automation_id": {}}));
 
         let ticket = wire.to_model(&"http://127.0.0.1:9000/freshdesk/acme".parse().unwrap());
@@ -353,10 +354,10 @@ mod tests {
 
     #[test]
     fn a_requester_is_named_only_by_their_own_record() {
-        let other = ticket(json!({"requester_id": 1, "requester": {"id": 2, "name": "B", "email": "b@example.com"}}));
+        let other = ticket(&json!({"requester_id": 1, "requester": {"id": 2, "name": "B", "email": "b@example.com"}}));
         assert_eq!(other.requester().unwrap().name, None);
 
-        let own = ticket(json!({"requester_id": 2, "requester": {"id": 2, "name": "B", "email": null}}));
+        let own = ticket(&json!({"requester_id": 2, "requester": {"id": 2, "name": "B", "email": null}}));
         assert_eq!(own.requester().unwrap().name.as_deref(), Some("B"));
     }
 
