@@ -2,7 +2,10 @@
 
 use std::{process::ExitCode, time::Duration};
 
-use holdfast_core::ports::{Body, HttpRequest};
+use holdfast_core::{
+    ports::{Body, HttpRequest},
+    provider::AuthKind,
+};
 use holdfast_store::{AppSecret, LifeboatState, Store, StoredApp};
 use http::{HeaderMap, Method};
 use serde::Serialize;
@@ -200,7 +203,8 @@ fn examine_providers(config: &Config, seams: &Seams, stored: &[StoredApp]) -> Ve
         Err(error) => return vec![bad("providers", format!("{error:#}"), "correct that key")],
     };
     let mut findings = Vec::new();
-    for provider in providers.iter() {
+    // Who gives keys needs no app.
+    for provider in providers.iter().filter(|provider| provider.about().auth_kind == AuthKind::OAuth2) {
         let about = provider.about();
         let of_ui = stored.iter().find(|app| app.provider == about.id);
         let opens = |secret: &Option<AppSecret>| secret.as_ref().is_none_or(|secret| secret.secret.is_some());
