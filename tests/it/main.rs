@@ -10,6 +10,7 @@ mod connect;
 mod contract;
 mod demo;
 mod expiry;
+mod freshdesk;
 mod health;
 mod import;
 mod keys;

@@ -2,11 +2,12 @@
 //! leave out may be absent.
 
 use chrono::{DateTime, NaiveDateTime, Utc};
-use holdfast_core::ticket::{Article, Channel, Customer, Mapped, Message, Person, Priority, Status, Ticket};
+use holdfast_core::{
+    helpdesk::text_of_html,
+    ticket::{Article, Channel, Customer, Mapped, Message, Person, Priority, Status, Ticket},
+};
 use serde::{Deserialize, Deserializer, de};
 use url::Url;
-
-use crate::text;
 
 /// Who calls.
 #[derive(Debug, Deserialize)]
@@ -147,7 +148,7 @@ impl WireTicket {
 
     /// The description as text, where the answer holds it.
     pub(crate) fn first_message(&self) -> Option<String> {
-        self.description_text.clone().or_else(|| self.description.as_deref().map(text::from_html))
+        self.description_text.clone().or_else(|| self.description.as_deref().map(text_of_html))
     }
 
     pub(crate) fn requester(&self) -> Option<Person> {
@@ -174,7 +175,7 @@ impl Conversation {
         });
         Message {
             id: self.id.to_string(),
-            body: self.body_text.or_else(|| self.body.as_deref().map(text::from_html)).unwrap_or_default(),
+            body: self.body_text.or_else(|| self.body.as_deref().map(text_of_html)).unwrap_or_default(),
             // Customers write no notes; of agents, what is not said to be public is one.
             public: self.private.map_or(self.incoming, |private| !private),
             author,
@@ -213,10 +214,7 @@ impl WireArticle {
             id: self.id.to_string(),
             url: Some(crate::below(base, &format!("support/solutions/articles/{}", self.id)).into()),
             title: self.title.unwrap_or_default(),
-            body: self
-                .description_text
-                .or(self.desc_un_html)
-                .or_else(|| self.description.as_deref().map(text::from_html)),
+            body: self.description_text.or(self.desc_un_html).or_else(|| self.description.as_deref().map(text_of_html)),
             locale: None,
             published: self.status.map(|status| status == 2),
             labels: self.tags.unwrap_or_default(),
@@ -303,7 +301,7 @@ mod tests {
 
     use super::*;
 
-    fn ticket(more: Value) -> WireTicket {
+    fn ticket(more: &Value) -> WireTicket {
         let mut json = json!({"id": 9_007_199_254_740_993_i64, "status": 2, "created_at": "2026-11-01T10:00:00Z",
             "updated_at": "2026-11-01T12:00:00+02:00"});
         json.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -322,7 +320,8 @@ mod tests {
 
     #[test]
     fn a_ticket_keeps_large_ids_and_numbers_that_nobody_knows() {
-        let wire = ticket(json!({"status": 11, "priority": 9, "source": 15, "requester_id": 9_007_199_254_740_995_i64,
+        let wire =
+            ticket(&json!({"status": 11, "priority": 9, "source": 15, "requester_id": 9_007_199_254_740_995_i64,
             "responder_id": null, "tags": null, "description": "<p>Hi</p>", "automation_id": {}}));
 
         let ticket = wire.to_model(&"http://127.0.0.1:9000/freshdesk/acme".parse().unwrap());
@@ -355,10 +354,10 @@ mod tests {
 
     #[test]
     fn a_requester_is_named_only_by_their_own_record() {
-        let other = ticket(json!({"requester_id": 1, "requester": {"id": 2, "name": "B", "email": "b@example.com"}}));
+        let other = ticket(&json!({"requester_id": 1, "requester": {"id": 2, "name": "B", "email": "b@example.com"}}));
         assert_eq!(other.requester().unwrap().name, None);
 
-        let own = ticket(json!({"requester_id": 2, "requester": {"id": 2, "name": "B", "email": null}}));
+        let own = ticket(&json!({"requester_id": 2, "requester": {"id": 2, "name": "B", "email": null}}));
         assert_eq!(own.requester().unwrap().name.as_deref(), Some("B"));
     }
 

@@ -212,10 +212,8 @@ pub(crate) struct Plan {
 impl Faults {
     /// Starts the time of those that last for a while.
     pub(crate) fn set_at(mut self, now_ms: i64) -> Self {
-        for canned in [&mut self.token_answer, &mut self.api_answer] {
-            if let Some(canned) = canned {
-                canned.begin(now_ms);
-            }
+        for canned in [&mut self.token_answer, &mut self.api_answer].into_iter().flatten() {
+            canned.begin(now_ms);
         }
         self
     }

@@ -3,7 +3,8 @@
 use holdfast_core::{
     ApiClient,
     error::Result,
-    helpdesk::{CreateTicket, CreatedTicket, words},
+    helpdesk::{CreateTicket, CreatedTicket, Requester, words},
+    ticket::Status,
     tool::{done_once, invalid},
 };
 use serde_json::{Map, Value, json};
@@ -36,27 +37,24 @@ pub(super) async fn run(api: &ApiClient, asked: CreateTicket) -> Result<CreatedT
 }
 
 fn fields(asked: &CreateTicket) -> Result<Map<String, Value>, String> {
-    let subject = words("subject", &asked.subject)?.trim();
-    if subject.contains(char::is_control) {
-        return Err("subject: expected one line".to_owned());
-    }
     let mut fields = Map::new();
     let mut put = |name: &str, value: Value| drop(fields.insert(name.to_owned(), value));
-    put("subject", json!(subject));
+    put("subject", json!(asked.heading()?));
     put("description", json!(text::to_html(words("body", &asked.body)?)));
-    put("status", json!(status_number(holdfast_core::ticket::Status::Open)));
+    put("status", json!(status_number(Status::Open)));
     put("priority", json!(asked.priority.map_or(USUAL_PRIORITY, priority_number)));
-    let requester = asked.requester.trim();
-    if requester.contains('@') {
-        put("email", json!(requester));
-        if let Some(name) = &asked.requester_name {
-            put("name", json!(words("requester_name", name)?.trim()));
+    match asked.requester()? {
+        Requester::Email { email, name } => {
+            put("email", json!(email));
+            if let Some(name) = name {
+                put("name", json!(name));
+            }
         }
-    } else {
-        let id = id("requester", requester)
-            .map_err(|_| "requester: expected an e-mail address, or the digits of a customer's id".to_owned())?;
-        // A name would be nobody's: the id says who it is.
-        put("requester_id", json!(id));
+        Requester::Id(text) => {
+            let id = id("requester", text)
+                .map_err(|_| "requester: expected an e-mail address, or the digits of a customer's id".to_owned())?;
+            put("requester_id", json!(id));
+        }
     }
     if !asked.tags.is_empty() {
         put("tags", json!(tags("tags", &asked.tags)?));
@@ -68,7 +66,7 @@ fn fields(asked: &CreateTicket) -> Result<Map<String, Value>, String> {
 mod tests {
     use super::*;
 
-    fn of(given: Value) -> Result<Value, String> {
+    fn of(given: &Value) -> Result<Value, String> {
         let mut all = json!({"subject": "s", "body": "b", "requester": "a@b.c"});
         all.as_object_mut().unwrap().extend(given.as_object().unwrap().clone());
         fields(&serde_json::from_value(all).unwrap()).map(Value::Object)
@@ -78,10 +76,10 @@ mod tests {
     fn a_ticket_is_written_as_freshdesk_takes_it() {
         let usual =
             json!({"subject": "s", "description": "<div>b</div>", "status": 2, "priority": 1, "email": "a@b.c"});
-        assert_eq!(of(json!({})), Ok(usual));
-        let named = of(json!({"requester_name": " Łucja ", "priority": "high", "tags": ["a b"]})).unwrap();
+        assert_eq!(of(&json!({})), Ok(usual));
+        let named = of(&json!({"requester_name": " Łucja ", "priority": "high", "tags": ["a b"]})).unwrap();
         assert_eq!((&named["name"], &named["priority"], &named["tags"]), (&json!("Łucja"), &json!(3), &json!(["a b"])));
-        let known = of(json!({"requester": "9007199254740993", "requester_name": "x"})).unwrap();
+        let known = of(&json!({"requester": "9007199254740993"})).unwrap();
         assert_eq!(known["requester_id"], 9_007_199_254_740_993_i64);
         assert!(known.get("name").is_none() && known.get("email").is_none());
     }
@@ -90,13 +88,14 @@ mod tests {
     fn a_ticket_that_makes_no_sense_is_refused_before_anything_is_sent() {
         for (given, said) in [
             (json!({"subject": " "}), "subject: expected a text"),
-            (json!({"subject": "a\nb"}), "subject: expected one line"),
+            (json!({"subject": "a\nb"}), "subject: expected a text on one line"),
             (json!({"body": "\n"}), "body: expected a text"),
             (json!({"requester": "Mira"}), "requester: expected an e-mail address"),
             (json!({"requester_name": " "}), "requester_name: expected a text"),
+            (json!({"requester": "7", "requester_name": "x"}), "requester_name: goes with an e-mail address"),
             (json!({"tags": ["a,b"]}), "tags: expected"),
         ] {
-            let message = of(given.clone()).unwrap_err();
+            let message = of(&given).unwrap_err();
             assert!(message.starts_with(said), "{given}: {message}");
         }
     }

@@ -63,7 +63,7 @@ pub(super) async fn run(api: &ApiClient, asked: SearchTickets) -> Result<FoundTi
         notes.push(format!("Freshdesk has no status {}; nothing is found under it.", names.join(" and no ")));
     }
     if filter.finds_nothing() {
-        return Ok(found(api, Gathered::default(), None, notes));
+        return Ok(found(api, &Gathered::default(), None, &notes));
     }
     if place.way != Way::List {
         return search(api, &filter, place, notes).await;
@@ -73,7 +73,7 @@ pub(super) async fn run(api: &ApiClient, asked: SearchTickets) -> Result<FoundTi
         Requester::One(whose) => list(api, &filter, Some(&whose), place, notes).await,
         Requester::Nobody(note) => {
             notes.push(note);
-            Ok(found(api, Gathered::default(), None, notes))
+            Ok(found(api, &Gathered::default(), None, &notes))
         }
     }
 }
@@ -146,7 +146,7 @@ async fn search(api: &ApiClient, filter: &Filter, place: Place, mut notes: Vec<S
     if place.way == Way::SearchPlain {
         notes.push("Statuses that the account made itself are not searched.".to_owned());
     }
-    let mut answer = found(api, gathered, Some(total), notes);
+    let mut answer = found(api, &gathered, Some(total), &notes);
     answer.next_cursor = next_cursor;
     Ok(answer)
 }
@@ -205,12 +205,12 @@ async fn list(
             "Words were looked for in subject, first message and tags; later messages are not searched.".to_owned(),
         );
     }
-    let mut answer = found(api, gathered, None, notes);
+    let mut answer = found(api, &gathered, None, &notes);
     answer.next_cursor = next_cursor;
     Ok(answer)
 }
 
-fn found(api: &ApiClient, gathered: Gathered, total: Option<u64>, notes: Vec<String>) -> FoundTickets {
+fn found(api: &ApiClient, gathered: &Gathered, total: Option<u64>, notes: &[String]) -> FoundTickets {
     let base = &api.account().base_url;
     FoundTickets {
         tickets: gathered.tickets.iter().map(|ticket| ticket.to_model(base)).collect(),
@@ -259,7 +259,7 @@ impl Place {
         let searches = filter.has_query() && asked.requester.is_none();
         let way = if searches { Way::Search } else { Way::List };
         let Some(cursor) = &asked.cursor else { return Ok(Self { way, page: 1, offset: 0, size: size as usize }) };
-        let place = Self::read(cursor).filter(|place| (place.way == Way::List) == !searches);
+        let place = Self::read(cursor).filter(|place| (place.way == Way::List) != searches);
         place.ok_or_else(|| {
             "cursor: expected next_cursor of an earlier answer to the same arguments, unchanged".to_owned()
         })

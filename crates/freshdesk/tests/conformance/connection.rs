@@ -216,10 +216,9 @@ async fn a_right_that_is_taken_away_hides_tickets_and_fails_nothing() {
     let rig = Rig::start().await;
     let connector = rig.connect("gus");
     let api = rig.api(&connector);
-    let others = (1..=20).find(|id| {
-        let ticket = rig.acme.ticket(*id).unwrap();
-        ticket["responder_id"] != json!(null) && ticket["responder_id"].to_string() != whoami(&rig)
-    });
+    let gus = json!(rig.acme.agent_id("gus"));
+    let responder = |id: &i64| rig.acme.ticket(*id).unwrap()["responder_id"].clone();
+    let others = (1..=20).find(|id| !responder(id).is_null() && responder(id) != gus);
     let id = others.unwrap().to_string();
     rig.acme.restrict("gus", TicketScope::Own);
 
@@ -228,9 +227,4 @@ async fn a_right_that_is_taken_away_hides_tickets_and_fails_nothing() {
     assert_eq!(error.kind, ErrorKind::Forbidden);
     assert!(error.message.contains("the agent whose API key this is"), "{error}");
     assert_eq!(rig.health(&connector), Health::Connected);
-}
-
-/// Gus's id.
-fn whoami(rig: &Rig) -> String {
-    rig.acme.agent_id("gus").unwrap().to_string()
 }

@@ -119,13 +119,10 @@ pub(crate) fn params(request: &Request, known: &[&str]) -> Result<(), Answer> {
 /// What `include` asks for; each costs two credits more.
 pub(crate) fn includes<'a>(request: &'a Request, known: &[&str]) -> Result<Vec<&'a str>, Answer> {
     let asked: Vec<&str> = request.param("include").map(|list| list.split(',').collect()).unwrap_or_default();
-    match asked.iter().find(|name| !known.contains(name)) {
-        None => Ok(asked),
-        Some(_) => {
-            let message = format!("It should be one of these values: '{}'", known.join(","));
-            Err(refuse(Wrong::value("include", message)))
-        }
+    if asked.iter().all(|name| known.contains(name)) {
+        return Ok(asked);
     }
+    Err(refuse(Wrong::value("include", format!("It should be one of these values: '{}'", known.join(",")))))
 }
 
 fn type_of(value: &Value) -> &'static str {

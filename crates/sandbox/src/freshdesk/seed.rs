@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Map;
+use serde_json::Value;
 
 use crate::clock::random_bytes;
 use crate::freshdesk::data::{Agent, Article, Contact, Conversation, Data, Ticket, TicketScope};
@@ -190,7 +190,7 @@ pub(crate) fn add(data: &mut Data, created_ms: i64) -> i64 {
         group_id: (number % 4 != 0).then(|| data.group_ids[0]),
         tags: tags.iter().map(|tag| (*tag).to_owned()).collect(),
         cc_emails: Vec::new(),
-        custom_fields: Map::from_iter(data.custom_fields.iter().map(|name| (name.clone(), serde_json::Value::Null))),
+        custom_fields: data.custom_fields.iter().map(|name| (name.clone(), Value::Null)).collect(),
         spam: number % 50 == 0,
         created_ms,
         updated_ms: conversations.last().map_or(created_ms, |last| last.created_ms),

@@ -1,5 +1,7 @@
 //! Freshdesk: keys, lists with their thirty days, the search language, validation, limits.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests: clippy only knows functions marked as tests")]
+
 use std::time::Duration;
 
 use holdfast_sandbox::{Canned, Freshdesk, FreshdeskPlan, Sandbox, TicketScope};
