@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use crate::clock::Clock;
 use crate::counters::{AtOnce, Counts};
 use crate::faults::{Faults, Gate};
+use crate::google::Google;
 use crate::keep::{DeskState, Keeper, State};
 use crate::options::{Client, Options, Scene};
 use crate::zendesk::data::Data;
@@ -98,6 +99,7 @@ pub(crate) struct World {
     options: RwLock<Options>,
     pub(crate) client: Mutex<Client>,
     desks: RwLock<BTreeMap<String, Arc<Desk>>>,
+    google: RwLock<Arc<Google>>,
     seq: AtomicU64,
     /// Refreshes at the token endpoints of all helpdesks.
     pub(crate) at_once: AtOnce,
@@ -107,8 +109,10 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new(start: Start) -> Self {
+        let clock = Clock::default();
         let world = Self {
-            clock: Clock::default(),
+            google: RwLock::new(Arc::new(Google::new(clock.now_ms()))),
+            clock,
             options: RwLock::new(start.options),
             client: Mutex::new(Client::new(start.redirect_uris.clone())),
             desks: RwLock::default(),
@@ -150,6 +154,8 @@ impl World {
             (desk.name.clone(), Arc::new(Desk::restored(desk, url)))
         });
         *self.desks.write().unwrap_or_else(PoisonError::into_inner) = restored.collect();
+        let google = Google::restored(state.google, self.clock.now_ms());
+        *self.google.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(google);
     }
 
     /// Returns once everything up to now is in the file, where there is one.
@@ -169,6 +175,11 @@ impl World {
 
     pub(crate) fn next_seq(&self) -> u64 {
         self.seq.fetch_add(1, Ordering::SeqCst)
+    }
+
+    /// The one Google of this world.
+    pub(crate) fn google(&self) -> Arc<Google> {
+        Arc::clone(&self.google.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     pub(crate) fn find(&self, name: &str) -> Option<Arc<Desk>> {
@@ -214,6 +225,9 @@ impl World {
         for name in FIRST_HELPDESKS {
             self.create(name);
         }
+        self.google().gate.set(&Faults::default());
+        let google = Google::new(self.clock.now_ms());
+        *self.google.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(google);
     }
 }
 

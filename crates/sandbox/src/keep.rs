@@ -15,6 +15,7 @@ use tokio::sync::watch;
 use crate::counters::Counters;
 use crate::desk::{Desk, World, locked};
 use crate::faults::Faults;
+use crate::google;
 use crate::options::Options;
 use crate::zendesk::data::Data;
 use crate::zendesk::tokens::KeptTokens;
@@ -32,6 +33,9 @@ pub(crate) struct State {
     pub(crate) next_client_secret: Option<String>,
     pub(crate) seq: u64,
     pub(crate) helpdesks: Vec<DeskState>,
+    /// Not there in files of before.
+    #[serde(default)]
+    pub(crate) google: google::Kept,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -55,6 +59,7 @@ impl State {
             next_client_secret: client.next_secret,
             seq: world.seq(),
             helpdesks: world.all().iter().map(|desk| DeskState::of(desk)).collect(),
+            google: world.google().to_keep(),
         }
     }
 

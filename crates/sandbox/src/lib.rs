@@ -3,7 +3,7 @@
 //! Written from the providers' documentation and not from our adapters, so that the two can disagree. A sandbox is
 //! a real server on a real port: it spends codes and refresh tokens for good, kills what a rotation replaces, limits,
 //! pages, stalls and hangs up on demand. `/zendesk/{subdomain}/…` stands for `https://{subdomain}.zendesk.com/…`,
-//! `/control` for what no provider has: its clock, its ledger and its bad days.
+//! `/google/{host}/…` for `https://{host}/…`, `/control` for what no provider has: its clock, its ledger and its bad days.
 //!
 //! ```
 //! # async fn example() -> std::io::Result<()> {
@@ -21,6 +21,7 @@ mod control;
 mod counters;
 mod desk;
 mod faults;
+mod google;
 mod handle;
 mod http;
 mod keep;
@@ -31,6 +32,7 @@ mod zendesk;
 
 pub use counters::Counters;
 pub use faults::{Canned, Download, Faults};
+pub use google::{GoogleGrant, GoogleOptions, GoogleRig};
 pub use handle::{GrantRequest, Helpdesk, TokenAnswer};
 pub use ledger::{IssuedSet, Ledger, Presentation, PresentationOutcome, fingerprint, pkce_challenge};
 pub use options::{API_TOKEN, CLIENT_ID, CLIENT_SECRET, Options, Scene};

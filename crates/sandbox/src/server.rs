@@ -24,6 +24,7 @@ use url::{Host, Url};
 use crate::control;
 use crate::counters::Counters;
 use crate::desk::{Start, World, locked};
+use crate::google::{self, GoogleRig};
 use crate::handle::Helpdesk;
 use crate::http::{Answer, Request, pairs};
 use crate::keep::{Keeper, State as Kept};
@@ -202,6 +203,16 @@ impl Sandbox {
         format!("{}/zendesk/{{account}}", self.world.start.url)
     }
 
+    /// What the operator setting `providers.google.base_url_override` has to be.
+    pub fn google_override(&self) -> String {
+        format!("{}/google", self.world.start.url)
+    }
+
+    /// Its Google.
+    pub fn google(&self) -> GoogleRig {
+        GoogleRig::new(Arc::clone(&self.world))
+    }
+
     /// A helpdesk that exists: `acme` and `globex` do from the start.
     pub fn helpdesk(&self, name: &str) -> Option<Helpdesk> {
         let desk = self.world.find(name)?;
@@ -266,15 +277,25 @@ impl Sandbox {
         client.next_secret = next.map(str::to_owned);
     }
 
-    /// Allows the authorisation request as `user` (an id, an address or the start of a name) and answers the address
-    /// that the browser would be sent back to.
+    /// Allows all of the authorisation request as `user` (an id, an address or the start of a name) and answers the
+    /// address that the browser would be sent back to.
     pub fn consent(&self, authorize_url: &str, user: &str) -> Result<String, ConsentRefused> {
-        consent(&self.world, authorize_url, Some(user))
+        self.decide(authorize_url, Some(user))
     }
 
     /// Denies it.
     pub fn deny(&self, authorize_url: &str) -> Result<String, ConsentRefused> {
-        consent(&self.world, authorize_url, None)
+        self.decide(authorize_url, None)
+    }
+
+    /// The imitation is told by the path.
+    fn decide(&self, authorize_url: &str, user: Option<&str>) -> Result<String, ConsentRefused> {
+        let of = |prefix: &str| Url::parse(authorize_url).is_ok_and(|url| url.path().starts_with(prefix));
+        if of("/google/") {
+            google::consent::consent(&self.world, authorize_url, user, |_| true)
+        } else {
+            consent(&self.world, authorize_url, user)
+        }
     }
 
     /// Back to the first moment: tokens, tickets, clock, switches, trouble, counters.
@@ -328,6 +349,7 @@ async fn handle(State(world): State<Arc<World>>, request: axum::extract::Request
     let changes = !matches!(request.method, Method::GET | Method::HEAD);
     match prefix.as_str() {
         "zendesk" => zendesk::serve(world, request).await,
+        "google" => google::serve(world, request).await,
         "control" => {
             let answer = control::serve(&world, &request);
             if changes {
@@ -336,7 +358,7 @@ async fn handle(State(world): State<Arc<World>>, request: axum::extract::Request
             answer.into_response()
         }
         "" => Answer::empty(302).header("location", "/control").into_response(),
-        _ => Answer::text(404, "There is /zendesk/{subdomain} and /control here").into_response(),
+        _ => Answer::text(404, "There is /zendesk/{subdomain}, /google/{host} and /control here").into_response(),
     }
 }
 
