@@ -139,7 +139,7 @@ fn take_out(part: &mut Value, inline_bytes: usize) {
         let id = format!("ANGjdJ{}", part["partId"].as_str().unwrap_or_default().replace('.', "_"));
         part["body"] = json!({"attachmentId": id, "size": part["body"]["size"]});
     }
-    for inner in part["parts"].as_array_mut().into_iter().flatten() {
+    for inner in part.get_mut("parts").and_then(Value::as_array_mut).into_iter().flatten() {
         take_out(inner, inline_bytes);
     }
 }
@@ -297,7 +297,7 @@ pub(super) fn add(
 
 fn number_parts(part: &mut Value, own: &str) {
     part["partId"] = own.into();
-    for (index, inner) in part["parts"].as_array_mut().into_iter().flatten().enumerate() {
+    for (index, inner) in part.get_mut("parts").and_then(Value::as_array_mut).into_iter().flatten().enumerate() {
         let id = if own.is_empty() { index.to_string() } else { format!("{own}.{index}") };
         number_parts(inner, &id);
     }
