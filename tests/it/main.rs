@@ -10,6 +10,7 @@ mod connect;
 mod contract;
 mod demo;
 mod expiry;
+mod google;
 mod health;
 mod import;
 mod leases;
