@@ -402,6 +402,16 @@ impl TestApp {
         self.get(&format!("/connectors/{id}/token")).await
     }
 
+    /// A provider as the API shows it.
+    ///
+    /// # Panics
+    /// When it is not in the list.
+    pub async fn provider(&self, id: &str) -> Value {
+        let all = self.get("/providers").await.expect(200).json;
+        let found = all["data"].as_array().into_iter().flatten().find(|provider| provider["id"] == id);
+        found.expect("it is one of ours").clone()
+    }
+
     /// The connector as the API shows it.
     pub async fn show(&self, id: &str) -> Value {
         self.get(&format!("/connectors/{id}")).await.expect(200).json
