@@ -11,6 +11,7 @@ mod contract;
 mod demo;
 mod expiry;
 mod freshdesk;
+mod google;
 mod health;
 mod import;
 mod keys;

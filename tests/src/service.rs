@@ -183,6 +183,8 @@ impl Builder {
         zendesk.base_url_override = Some(self.elsewhere.unwrap_or_else(|| sandbox.zendesk_override()));
         let freshdesk = self.config.providers.entry("freshdesk".to_owned()).or_default();
         freshdesk.base_url_override = Some(sandbox.freshdesk_override());
+        let google = self.config.providers.entry("google".to_owned()).or_default();
+        google.base_url_override.get_or_insert_with(|| sandbox.google_override());
         let guard = Guard::new(&self.config.network.allow_private_hosts);
         let client = GuardedHttp::new(guard, Duration::from_secs(2)).expect("the client can be built");
         let mail = mail::transport(&self.config).expect("the mail server's settings are right");
@@ -400,6 +402,16 @@ impl TestApp {
     /// Its token call.
     pub async fn token(&self, id: &str) -> Answer {
         self.get(&format!("/connectors/{id}/token")).await
+    }
+
+    /// A provider as the API shows it.
+    ///
+    /// # Panics
+    /// When it is not in the list.
+    pub async fn provider(&self, id: &str) -> Value {
+        let all = self.get("/providers").await.expect(200).json;
+        let found = all["data"].as_array().into_iter().flatten().find(|provider| provider["id"] == id);
+        found.expect("it is one of ours").clone()
     }
 
     /// The connector as the API shows it.

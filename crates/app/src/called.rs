@@ -1,6 +1,6 @@
 //! What connectors and their accounts are called, on pages and in mails.
 
-use holdfast_core::Snapshot;
+use holdfast_core::{Health, Snapshot, credential::Reason, ports::StoreError};
 
 use crate::app::App;
 
@@ -22,4 +22,14 @@ pub(crate) fn parts(app: &App, provider: &str, account: &str, name: &str) -> Str
     }
     let account = self::account(app, provider, account);
     if account.is_empty() { format!("{}, not named yet", app.provider_name(provider)) } else { account }
+}
+
+/// What the grant of a connector that has failed most likely died of, and what to do about it, where its provider knows
+/// such a thing: whole sentences.
+pub(crate) async fn likely_end(app: &App, snapshot: &Snapshot) -> Result<Option<&'static str>, StoreError> {
+    let refused = snapshot.health == Health::AuthFailed && snapshot.health_reason == Some(Reason::RefreshRefused);
+    let Some(provider) = app.providers().find(&snapshot.provider).filter(|_| refused) else { return Ok(None) };
+    let given = app.store.granted_at(&snapshot.org, &snapshot.connector).await?;
+    let lived = given.and_then(|given| (snapshot.health_since - given).to_std().ok());
+    Ok(lived.and_then(|lived| provider.likely_end(lived)))
 }

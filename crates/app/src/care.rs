@@ -3,11 +3,16 @@
 use std::{sync::Arc, time::Duration};
 
 use chrono::{DateTime, Utc};
-use holdfast_core::{Identity, Providers, Secret, Snapshot, ports::StoreError, provider::Auth, refresh::TestReport};
+use holdfast_core::{
+    Identity, Provider, Providers, Secret, Snapshot,
+    ports::StoreError,
+    provider::{Auth, Revoke},
+    refresh::TestReport,
+};
 use holdfast_store::Entry;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tracing::info;
+use tracing::{info, warn};
 
 use crate::{api::TestBody, app::App, mail::text, problem::Problem, words};
 
@@ -108,15 +113,23 @@ pub(crate) fn identity_json(identity: &Identity) -> Value {
 
 /// Takes it off here at once, whatever the provider says; then gives the grant back there.
 pub(crate) async fn disconnect(app: &Arc<App>, known: &Snapshot, actor: &str) -> Result<(), Problem> {
+    let user = user_of(app, known).await?;
     let held = app.store.disconnect(&known.org, &known.connector, app.seams.clock.now()).await?;
     app.changed(&known.connector);
     let Some(held) = held else { return Err(Problem::not_found("connector")) };
     let mut entry = entry(app, known, "disconnected", actor);
     if !matches!(held, Secret::Absent) {
-        let revoked = give_back(app, known, &held).await;
-        entry.outcome = Some(if revoked { "revoked" } else { "not_revoked" }.to_owned());
-        entry.detail =
-            (!revoked).then(|| "The grant may still exist at the provider; remove the app there.".to_owned());
+        let given = give_back(app, known, &held, user.as_deref()).await;
+        entry.outcome = Some(if given == GivenBack::Yes { "revoked" } else { "not_revoked" }.to_owned());
+        entry.detail = match given {
+            GivenBack::Yes => None,
+            GivenBack::No => Some("The grant may still exist at the provider; remove the app there.".to_owned()),
+            GivenBack::Needed => Some(format!(
+                "Not given back to {}: another connector works with the same person's access there, and giving one back \
+                 would end both.",
+                app.provider_name(&known.provider)
+            )),
+        };
     }
     app.store.add_timeline(&entry).await?;
     info!(connector.id = %known.connector, "disconnected connector {}", known.connector);
@@ -138,30 +151,76 @@ pub(crate) async fn rename(app: &App, known: &Snapshot, name: &str, actor: &str)
 
 /// Removes it, and gives the grant back.
 pub(crate) async fn delete(app: &Arc<App>, known: &Snapshot) -> Result<(), Problem> {
+    let user = user_of(app, known).await?;
     let held = app.store.delete_connector(&known.org, &known.connector).await?;
     app.changed(&known.connector);
     let Some(held) = held else { return Err(Problem::not_found("connector")) };
-    let revoked = give_back(app, known, &held).await;
+    let revoked = give_back(app, known, &held, user.as_deref()).await == GivenBack::Yes;
     info!(connector.id = %known.connector, revoked, "deleted connector {}", known.connector);
     Ok(())
 }
 
+/// What became of a grant that nobody here wants any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum GivenBack {
+    /// The provider has taken it.
+    Yes,
+    /// It has not, or has no way to.
+    No,
+    /// It was not asked: others work with what it would have ended.
+    Needed,
+}
+
 /// Revokes at the provider, for at most two seconds; what has to be done there by hand is said otherwise.
-async fn give_back(app: &App, known: &Snapshot, held: &Secret) -> bool {
-    let Some(tokens) = held.tokens() else { return false };
-    // An access token that is over cannot take itself back: the answer is 401, and what renews it lives on.
-    if !tokens.alive(app.seams.clock.now()) {
-        return false;
-    }
+async fn give_back(app: &App, known: &Snapshot, held: &Secret, user: Option<&str>) -> GivenBack {
+    let Some(tokens) = held.tokens() else { return GivenBack::No };
+    let now = app.seams.clock.now();
     let revoke = async {
         let provider = app.providers().find(&known.provider)?;
         let Auth::OAuth2(facts) = provider.auth(&provider.account(&known.account).ok()?) else { return None };
+        let token = match (&facts.revoke, &tokens.refresh_token) {
+            // An access token that is over cannot take itself back: the answer is 401, and what renews it lives on.
+            (Some(Revoke::Bearer { .. }), _) | (_, None) => Some(&tokens.access_token).filter(|_| tokens.alive(now)),
+            (_, refresh_token) => refresh_token.as_ref(),
+        }?;
+        if is_needed(app, provider.as_ref(), user, &known.account).await {
+            return Some(GivenBack::Needed);
+        }
         let client = app.apps.of(&known.provider).await.ok()??;
-        Some(app.engine.revoke(&facts, &client, &tokens.access_token).await)
+        let revoked = app.engine.revoke(&facts, &client, token).await;
+        Some(if revoked { GivenBack::Yes } else { GivenBack::No })
     };
     tokio::select! {
-        revoked = revoke => revoked.unwrap_or(false),
-        () = app.seams.clock.sleep(Duration::from_secs(2)) => false,
+        given = revoke => given.unwrap_or(GivenBack::No),
+        () = app.seams.clock.sleep(Duration::from_secs(2)) => GivenBack::No,
+    }
+}
+
+/// The id at the provider of the user whose access a connector works with, where that has a say in giving it back.
+async fn user_of(app: &App, known: &Snapshot) -> Result<Option<String>, StoreError> {
+    let asks = app.providers().find(&known.provider).is_some_and(|provider| provider.grants().end_together);
+    if !asks {
+        return Ok(None);
+    }
+    let view = app.store.find_connector(&known.org, known.connector.as_str()).await?;
+    Ok(view.and_then(|view| view.identity?["id"].as_str().map(str::to_owned)))
+}
+
+/// Whether giving a grant of this user back would end what another connector works with, whatever its org. Where nobody
+/// knows the user, the account decides; and where nobody can look, it is.
+pub(crate) async fn is_needed(app: &App, provider: &dyn Provider, user: Option<&str>, account: &str) -> bool {
+    if !provider.grants().end_together {
+        return false;
+    }
+    match app.store.connected(provider.about().id).await {
+        Ok(connected) => connected.iter().any(|other| match (user, other.user.as_deref()) {
+            (Some(user), Some(other)) => user == other,
+            _ => other.account == account,
+        }),
+        Err(error) => {
+            warn!(%error, "nobody can look who works with a grant; it is not given back");
+            true
+        }
     }
 }
 

@@ -16,7 +16,7 @@ mod reconnect;
 mod start;
 
 pub(crate) use consent::resume;
-pub(crate) use ending::{Ending, Told};
+pub(crate) use ending::{Ending, Told, partly};
 pub(crate) use progress::{Progress, Stand, stand};
 pub(crate) use start::{begin, leads_to, no_app};
 

@@ -4,14 +4,18 @@ use std::sync::Arc;
 
 use holdfast_core::{Provider, Providers, provider::Invalid};
 use holdfast_freshdesk::Freshdesk;
+use holdfast_google::Google;
 use holdfast_zendesk::Zendesk;
 
 use crate::config::Config;
 
 /// The adapters, as the operator configured them.
 pub fn providers(config: &Config) -> anyhow::Result<Providers> {
-    let list: Vec<Arc<dyn Provider>> =
-        vec![Arc::new(at(config, "freshdesk", Freshdesk::new, Freshdesk::with_base)?), Arc::new(zendesk(config)?)];
+    let list: Vec<Arc<dyn Provider>> = vec![
+        Arc::new(at(config, "freshdesk", Freshdesk::new, Freshdesk::with_base)?),
+        Arc::new(at(config, "google", Google::new, Google::with_base)?),
+        Arc::new(zendesk(config)?),
+    ];
     let providers = Providers::new(list);
     let named = config.providers.keys().map(|id| ("providers", id));
     for (section, id) in named.chain(config.oauth_apps.keys().map(|id| ("oauth_apps", id))) {

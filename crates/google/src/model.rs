@@ -17,7 +17,7 @@ pub(crate) struct Userinfo {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct MessagePage {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub(crate) messages: Vec<MessageRef>,
     pub(crate) next_page_token: Option<String>,
 }
@@ -32,9 +32,9 @@ pub(crate) struct MessageRef {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Message {
     pub(crate) id: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub(crate) thread_id: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub(crate) label_ids: Vec<String>,
     pub(crate) snippet: Option<String>,
     /// Milliseconds of the epoch, as text.
@@ -47,17 +47,22 @@ pub(crate) struct Message {
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Part {
+    #[serde(deserialize_with = "or_default")]
     pub(crate) mime_type: String,
+    #[serde(deserialize_with = "or_default")]
     pub(crate) filename: String,
+    #[serde(deserialize_with = "or_default")]
     pub(crate) headers: Vec<Header>,
+    #[serde(deserialize_with = "or_default")]
     pub(crate) body: PartBody,
+    #[serde(deserialize_with = "or_default")]
     pub(crate) parts: Vec<Part>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Header {
     pub(crate) name: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub(crate) value: String,
 }
 
@@ -82,7 +87,7 @@ impl Part {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct EventPage {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub(crate) items: Vec<Event>,
     pub(crate) next_page_token: Option<String>,
     pub(crate) time_zone: Option<String>,
@@ -101,9 +106,9 @@ pub(crate) struct Event {
     pub(crate) start: Option<EventTime>,
     pub(crate) end: Option<EventTime>,
     pub(crate) organizer: Option<Guest>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub(crate) attendees: Vec<Guest>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub(crate) attendees_omitted: bool,
     pub(crate) recurring_event_id: Option<String>,
 }
@@ -123,16 +128,16 @@ pub(crate) struct Guest {
     pub(crate) email: Option<String>,
     pub(crate) display_name: Option<String>,
     pub(crate) response_status: Option<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub(crate) optional: bool,
 }
 
 /// <https://developers.google.com/workspace/sheets/api/reference/rest/v4/spreadsheets.values#ValueRange>
 #[derive(Debug, Deserialize)]
 pub(crate) struct ValueRange {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub(crate) range: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub(crate) values: Vec<Vec<Value>>,
 }
 
@@ -151,6 +156,11 @@ pub(crate) struct Updates {
     pub(crate) updated_cells: u64,
 }
 
+/// Null is as good as absent.
+fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(from: D) -> Result<T, D::Error> {
+    Ok(Option::deserialize(from)?.unwrap_or_default())
+}
+
 /// Google writes 64-bit numbers as text, and some servers in between do not.
 fn text_or_number<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
     Ok(match Option::<Value>::deserialize(from)? {
@@ -167,4 +177,26 @@ fn flag<'de, D: Deserializer<'de>>(from: D) -> Result<Option<bool>, D::Error> {
         Some(Value::String(text)) => text.parse().ok(),
         _ => None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_null_or_absent_is_empty_and_numbers_may_be_text() {
+        let null = json!({"id": "1", "threadId": null, "labelIds": null, "internalDate": 17, "payload": {
+            "mimeType": null, "filename": null, "headers": [{"name": "A", "value": null}], "body": null, "parts": null}});
+        let mail: Message = serde_json::from_value(null).unwrap();
+        assert_eq!((mail.thread_id.as_str(), mail.internal_date.as_deref()), ("", Some("17")));
+        let part = mail.payload.unwrap();
+        assert!(part.parts.is_empty() && part.body.size == 0 && part.header("a") == Some(""));
+        let page: EventPage = serde_json::from_value(json!({"items": null})).unwrap();
+        assert!(page.items.is_empty());
+        let sheet: ValueRange = serde_json::from_value(json!({})).unwrap();
+        assert!(sheet.values.is_empty());
+        assert!(serde_json::from_value::<Message>(json!({"id": "1", "labelIds": "INBOX"})).is_err());
+    }
 }

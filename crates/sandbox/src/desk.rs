@@ -8,6 +8,7 @@ use crate::clock::Clock;
 use crate::counters::{AtOnce, Counts};
 use crate::faults::{Faults, Gate};
 use crate::freshdesk::Accounts;
+use crate::google::Google;
 use crate::keep::{DeskState, Keeper, State};
 use crate::options::{Client, Options, Scene};
 use crate::shopify::shop::Shops;
@@ -102,6 +103,7 @@ pub(crate) struct World {
     desks: RwLock<BTreeMap<String, Arc<Desk>>>,
     pub(crate) freshdesk: Accounts,
     pub(crate) shops: Shops,
+    google: RwLock<Arc<Google>>,
     seq: AtomicU64,
     /// Refreshes at the token endpoints of all helpdesks.
     pub(crate) at_once: AtOnce,
@@ -111,8 +113,10 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new(start: Start) -> Self {
+        let clock = Clock::default();
         let world = Self {
-            clock: Clock::default(),
+            google: RwLock::new(Arc::new(Google::new(clock.now_ms()))),
+            clock,
             options: RwLock::new(start.options),
             client: Mutex::new(Client::new(start.redirect_uris.clone())),
             desks: RwLock::default(),
@@ -158,6 +162,8 @@ impl World {
         *self.desks.write().unwrap_or_else(PoisonError::into_inner) = restored.collect();
         self.freshdesk.restore(state.freshdesk, &self.start.url);
         self.shops.restore(state.shops);
+        let google = Google::restored(state.google, self.clock.now_ms());
+        *self.google.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(google);
     }
 
     /// Returns once everything up to now is in the file, where there is one.
@@ -177,6 +183,11 @@ impl World {
 
     pub(crate) fn next_seq(&self) -> u64 {
         self.seq.fetch_add(1, Ordering::SeqCst)
+    }
+
+    /// The one Google of this world.
+    pub(crate) fn google(&self) -> Arc<Google> {
+        Arc::clone(&self.google.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     pub(crate) fn find(&self, name: &str) -> Option<Arc<Desk>> {
@@ -224,6 +235,9 @@ impl World {
         }
         self.freshdesk.reset();
         self.shops.reset();
+        self.google().gate.set(&Faults::default());
+        let google = Google::new(self.clock.now_ms());
+        *self.google.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(google);
     }
 }
 

@@ -16,6 +16,7 @@ use crate::counters::Counters;
 use crate::desk::{Desk, World, locked};
 use crate::faults::Faults;
 use crate::freshdesk::Kept as FreshdeskKept;
+use crate::google;
 use crate::options::Options;
 use crate::shopify::shop::ShopState;
 use crate::zendesk::data::Data;
@@ -40,6 +41,9 @@ pub(crate) struct State {
     /// Absent in files of before there were any.
     #[serde(default)]
     pub(crate) shops: Vec<ShopState>,
+    /// Not there in files of before.
+    #[serde(default)]
+    pub(crate) google: google::Kept,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -65,6 +69,7 @@ impl State {
             helpdesks: world.all().iter().map(|desk| DeskState::of(desk)).collect(),
             freshdesk: world.freshdesk.all().iter().map(|account| account.to_keep()).collect(),
             shops: world.shops.states(),
+            google: world.google().to_keep(),
         }
     }
 

@@ -25,6 +25,7 @@ use crate::control;
 use crate::counters::Counters;
 use crate::desk::{Start, World, is_dns_label, locked};
 use crate::freshdesk::{self, Freshdesk};
+use crate::google::{self, GoogleRig};
 use crate::handle::Helpdesk;
 use crate::http::{Answer, Request, pairs};
 use crate::keep::{Keeper, State as Kept};
@@ -249,6 +250,16 @@ impl Sandbox {
         self.world.shops.close(name)
     }
 
+    /// What the operator setting `providers.google.base_url_override` has to be.
+    pub fn google_override(&self) -> String {
+        format!("{}/google", self.world.start.url)
+    }
+
+    /// Its Google.
+    pub fn google(&self) -> GoogleRig {
+        GoogleRig::new(Arc::clone(&self.world))
+    }
+
     /// A helpdesk that exists: `acme` and `globex` do from the start.
     pub fn helpdesk(&self, name: &str) -> Option<Helpdesk> {
         let desk = self.world.find(name)?;
@@ -313,8 +324,8 @@ impl Sandbox {
         client.next_secret = next.map(str::to_owned);
     }
 
-    /// Allows the authorisation request as `user` (an id, an address or the start of a name) and answers the address
-    /// that the browser would be sent back to.
+    /// Allows all of the authorisation request as `user` (an id, an address or the start of a name) and answers the
+    /// address that the browser would be sent back to.
     ///
     /// A shop's request is allowed as the shop, whoever `user` is.
     pub fn consent(&self, authorize_url: &str, user: &str) -> Result<String, ConsentRefused> {
@@ -356,6 +367,7 @@ impl Sandbox {
 /// says.
 pub(crate) fn decide(world: &World, authorize_url: &str, user: Option<&str>) -> Result<String, ConsentRefused> {
     match Url::parse(authorize_url) {
+        Ok(url) if url.path().starts_with("/google/") => google::consent::consent(world, authorize_url, user, |_| true),
         Ok(url) if url.path().starts_with("/shopify/") => shopify::consent::consent(world, &url, user.is_some()),
         _ => consent(world, authorize_url, user),
     }
@@ -388,6 +400,7 @@ async fn handle(State(world): State<Arc<World>>, request: axum::extract::Request
         "zendesk" => zendesk::serve(world, request).await,
         "freshdesk" => freshdesk::serve(world, request).await,
         "shopify" => shopify::serve(world, request).await,
+        "google" => google::serve(world, request).await,
         "control" => {
             let answer = control::serve(&world, &request);
             if changes {
@@ -396,8 +409,10 @@ async fn handle(State(world): State<Arc<World>>, request: axum::extract::Request
             answer.into_response()
         }
         "" => Answer::empty(302).header("location", "/control").into_response(),
-        _ => Answer::text(404, "There is /zendesk/{subdomain}, /freshdesk/{domain}, /shopify/{shop} and /control here")
-            .into_response(),
+        _ => {
+            let places = "/zendesk/{subdomain}, /freshdesk/{domain}, /google/{host}, /shopify/{shop} and /control";
+            Answer::text(404, &format!("There is {places} here")).into_response()
+        }
     }
 }
 

@@ -51,6 +51,17 @@ pub enum Granted {
     Gone,
 }
 
+/// A connector that works.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Connected {
+    /// Which.
+    pub connector: ConnectorId,
+    /// Its account's id.
+    pub account: String,
+    /// The user's id at the provider.
+    pub user: Option<String>,
+}
+
 #[derive(FromQueryResult)]
 struct Consent {
     grant_sequence: i64,
@@ -121,6 +132,39 @@ impl Store {
             self.agents_on_changed(&patient.id.into()).await;
         }
         Ok(Granted::Yes(Box::new(snapshot)))
+    }
+
+    /// The connected connectors of a provider, in all orgs: which, with what account, and the id of the user whose access
+    /// they work with, where it is known.
+    pub async fn connected(&self, provider: &str) -> Result<Vec<Connected>, StoreError> {
+        #[derive(FromQueryResult)]
+        struct Line {
+            id: String,
+            account: String,
+            identity: Option<Value>,
+        }
+        let sql = "SELECT id, account, identity FROM connectors WHERE provider = $1 AND health = $2 ORDER BY id";
+        let values = values![provider, Health::Connected.as_str()];
+        let lines: Vec<Line> = sql::all(self.db(), "list who is connected", sql, values).await?;
+        let read = |line: Line| Connected {
+            user: line.identity.as_ref().and_then(|identity| identity["id"].as_str()).map(str::to_owned),
+            connector: line.id.into(),
+            account: line.account,
+        };
+        Ok(lines.into_iter().map(read).collect())
+    }
+
+    /// When this connector was last given a grant by a consent.
+    pub async fn granted_at(&self, org: &OrgId, id: &ConnectorId) -> Result<Option<DateTime<Utc>>, StoreError> {
+        #[derive(FromQueryResult)]
+        struct Line {
+            at: DateTime<Utc>,
+        }
+        let sql = "SELECT \"at\" FROM timeline WHERE org_id = $1 AND connector_id = $2 \
+                   AND kind IN ('connected', 'reconnected') ORDER BY \"at\" DESC, id DESC LIMIT 1";
+        let values = values![org.as_str(), id.as_str()];
+        let line: Option<Line> = sql::one(self.db(), "look when a grant was given", sql, values).await?;
+        Ok(line.map(|line| line.at))
     }
 
     /// Takes a connector off and wipes its secret, unless another connector still works with it; the version does not

@@ -53,7 +53,7 @@ pub use agents::{Agent, AgentBrief, Binding, Gate, Paused, Stop};
 pub use browsers::{BrowserSession, NewBrowserSession};
 pub use connectors::{Created, NewConnector};
 pub use due::DueCount;
-pub use grants::{Grant, Granted};
+pub use grants::{Connected, Grant, Granted};
 pub use keys::ApiKey;
 pub use lifeboat::{CheckedGrant, KeptGrant, LifeboatState, Spool};
 pub use lines::{ConnectorLine, LineCount, LineFilter, LineState};

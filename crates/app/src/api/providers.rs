@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use axum::{Json, extract::State};
 use holdfast_core::{
-    provider::{About, AuthKind},
+    Provider,
+    provider::AuthKind,
     tool::{Access, Tool},
 };
 use serde::Serialize;
@@ -51,12 +52,15 @@ struct ToolBody {
     description: &'static str,
     /// `read` or `write`.
     access: &'static str,
+    /// Of the provider's scopes, those without which it does not work.
+    scopes: &'static [&'static str],
     input_schema: Value,
     output_schema: Value,
 }
 
 impl ProviderBody {
-    fn new(about: &About, available: bool) -> Self {
+    fn new(provider: &dyn Provider, available: bool) -> Self {
+        let about = provider.about();
         Self {
             id: about.id,
             name: about.name,
@@ -70,15 +74,15 @@ impl ProviderBody {
                 rule: about.account_rule,
             },
             scopes: about.scopes.iter().map(|scope| ScopeBody { name: scope.name, words: scope.words }).collect(),
-            tools: about.tools.iter().map(ToolBody::from).collect(),
+            tools: about.tools.iter().map(|tool| ToolBody::new(tool, provider.scopes_of(tool.name))).collect(),
             webhooks: about.webhooks,
             available,
         }
     }
 }
 
-impl From<&Tool> for ToolBody {
-    fn from(tool: &Tool) -> Self {
+impl ToolBody {
+    fn new(tool: &Tool, scopes: &'static [&'static str]) -> Self {
         let schema = |text| serde_json::from_str(text).expect("a test of the adapter holds its schemas to be JSON");
         Self {
             name: tool.name,
@@ -87,6 +91,7 @@ impl From<&Tool> for ToolBody {
                 Access::Read => "read",
                 Access::Write => "write",
             },
+            scopes,
             input_schema: schema(tool.input_schema),
             output_schema: schema(tool.output_schema),
         }
@@ -101,7 +106,7 @@ pub(super) async fn list(State(app): State<Arc<App>>, caller: Caller) -> Result<
     for provider in app.providers().iter() {
         let about = provider.about();
         let set_up = about.auth_kind == AuthKind::ApiKey || app.apps.is_set_up(about.id).await?;
-        data.push(ProviderBody::new(about, set_up));
+        data.push(ProviderBody::new(provider.as_ref(), set_up));
     }
     Ok(Json(List { data, next_cursor: None }))
 }

@@ -17,7 +17,7 @@ use tracing::{info, warn};
 
 use super::{
     asked::{Asked, NotAsked, asked},
-    ending::{Ended, Ending, Told},
+    ending::{Ended, Ending, Told, lacking},
     progress::{self, Permissions, Progress, Who},
 };
 use crate::{app::App, care};
@@ -71,7 +71,11 @@ async fn consent(
         Err(not_asked) => return (cannot_ask(not_asked), None),
     };
     let name = asked.provider.about().name;
-    let Some(code) = code.filter(|_| error.is_none()) else { return (ended(name, Ending::refused(error)), None) };
+    let Some(code) = code.filter(|_| error.is_none()) else {
+        let own = error.and_then(|error| asked.provider.refused_consent(error));
+        let ending = own.map_or_else(|| Ending::refused(error), |why| Ending::NotLetIn { why: why.to_owned() });
+        return (ended(name, ending), None);
+    };
     let Auth::OAuth2(facts) = &asked.auth else { return (ended(name, Ending::CannotAsk), None) };
     match redeem(app, &asked, facts, session, &code).await {
         Ok(grant) => {
@@ -164,10 +168,20 @@ async fn take_out(app: &App, grant: &KeptGrant) {
     app.consents.end(grant);
 }
 
-async fn give_back(app: &App, asked: &Asked, secret: &Secret) {
-    if let (Auth::OAuth2(facts), Secret::Tokens(tokens)) = (&asked.auth, secret)
-        && let Ok(Some(client)) = app.apps.of(&asked.snapshot.provider).await
-    {
+async fn give_back(app: &Arc<App>, asked: &Asked, secret: &Secret) {
+    let (Auth::OAuth2(facts), Secret::Tokens(tokens)) = (&asked.auth, secret) else { return };
+    let (provider, connector) = (&asked.snapshot.provider, &asked.snapshot.connector);
+    if asked.provider.grants().end_together {
+        // The connector itself may work with an earlier grant of the same person.
+        let api = ApiClient::with(&app.engine, provider, &asked.account.id, secret.clone());
+        let Some(api) = api else { return };
+        let Ok(identity) = api.identity().await else { return };
+        if care::is_needed(app, asked.provider.as_ref(), Some(&identity.user_id), &identity.account_id).await {
+            info!(connector.id = %connector, "a grant is not given back: others of the same person would end");
+            return;
+        }
+    }
+    if let Ok(Some(client)) = app.apps.of(provider).await {
         app.engine.revoke(facts, &client, &tokens.access_token).await;
     }
 }
@@ -267,17 +281,24 @@ async fn checked(
     scopes: Option<&Vec<String>>,
     progress: &mut Progress,
 ) -> Result<CheckedGrant, Ending> {
+    let unlasting = secret.tokens().is_some_and(|tokens| tokens.refresh_token.is_none());
+    if asked.provider.grants().need_refresh_token && unlasting {
+        return Err(Ending::NotLasting);
+    }
     let api = ApiClient::with(&app.engine, &asked.snapshot.provider, &asked.account.id, secret.clone());
     let identity = api.ok_or(Ending::CannotAsk)?.identity().await.map_err(|error| match error.kind {
         ErrorKind::Forbidden | ErrorKind::AuthFailed => Ending::NotLetIn { why: error.message },
         _ => Ending::NoIdentity,
     })?;
-    if identity.account_id != asked.account.id {
-        return Err(Ending::OtherAccount {
-            expected: asked.account.display.clone(),
-            got: identity.account_name,
-            got_id: identity.account_id,
-        });
+    let known = known_user(app, session).await;
+    if !asked.provider.is_account(&asked.account, &identity, known.as_deref()) {
+        let same_name = identity.account_name == asked.account.display;
+        let got = if same_name {
+            format!("another one that is called {}", identity.account_name)
+        } else {
+            identity.account_name
+        };
+        return Err(Ending::OtherAccount { expected: asked.account.display.clone(), got, got_id: identity.account_id });
     }
     progress.who = Some(who(app, session, &identity).await);
     let granted = identity.scopes.as_ref().or(scopes);
@@ -289,11 +310,18 @@ async fn checked(
     let missing: Vec<_> = wanted.iter().filter(lacks).cloned().collect();
     progress.permissions = Some(Permissions { missing: missing.clone(), told: granted.is_some() });
     progress::note(app, session, progress).await;
-    if !missing.is_empty() {
-        return Err(Ending::MissingScopes { scopes: missing });
+    let indispensable = asked.provider.indispensable(&missing);
+    if !indispensable.is_empty() {
+        return Err(Ending::MissingScopes { scopes: indispensable });
     }
     let actor = actor(app, session, asked, &identity).await;
     Ok(CheckedGrant { identity: care::identity_json(&identity), who: identity.name, actor })
+}
+
+/// The user's id of the connector's last consent, where there was one.
+async fn known_user(app: &Arc<App>, session: &Session) -> Option<String> {
+    let known = app.store.find_connector(&session.org, session.connector.as_str()).await.ok().flatten()?;
+    known.identity?["id"].as_str().map(str::to_owned)
 }
 
 /// Who consented, and who had before, if that was somebody else: a colleague may reconnect, and is shown as such.
@@ -355,7 +383,9 @@ async fn store(
                 snapshot.connector
             );
             let again = session.purpose == Purpose::Reconnect;
-            Ending::Connected { account: account.display.clone(), who: checked.who, again }
+            let scopes = secret.tokens().map_or(&[][..], |tokens| tokens.scopes.as_slice());
+            let lacks = lacking(asked.provider.as_ref(), scopes);
+            Ending::Connected { account: account.display.clone(), who: checked.who, again, lacks }
         }
         Granted::Older => {
             give_back(app, asked, secret).await;

@@ -1,7 +1,10 @@
 //! How a consent ended, as it is kept and told. The same ending is told in other words to somebody with a link than to
 //! somebody who is signed in, since their ways on differ.
 
-use holdfast_core::exchange::{Outcome, Refusal};
+use holdfast_core::{
+    Provider,
+    exchange::{Outcome, Refusal},
+};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tracing::warn;
@@ -29,6 +32,9 @@ pub(crate) enum Ending {
         /// It was connected before.
         #[serde(default)]
         again: bool,
+        /// What the person left out, in words, with the tools that will not work.
+        #[serde(default)]
+        lacks: Vec<String>,
     },
     /// The grant of a consent that was started later was stored before.
     Overtaken,
@@ -52,6 +58,8 @@ pub(crate) enum Ending {
     AppRefused { code: Option<String> },
     /// No answer, or none that can be read.
     NoAnswer,
+    /// The grant has nothing to be renewed with, and should have.
+    NotLasting,
     /// The access works, and is good for nothing.
     NotLetIn { why: String },
     /// Nobody said whose account it is.
@@ -106,7 +114,7 @@ impl Ended {
         };
         let operator = "Whoever runs this installation has to look at it";
         match &self.ending {
-            Ending::Connected { account, who, again: before } => {
+            Ending::Connected { account, who, again: before, lacks } => {
                 let who = who.as_deref().map(|who| format!(" as {who}")).unwrap_or_default();
                 let close = match told {
                     Told::ByLink => " You can close this page;",
@@ -114,7 +122,8 @@ impl Ended {
                 };
                 let now =
                     if *before { "everything that uses it goes on by itself" } else { "it can be used from now on" };
-                let text = format!("{account} is connected{who}.{close} {now}.");
+                let lacks = partly(lacks).map(|lacks| format!(" {lacks}")).unwrap_or_default();
+                let text = format!("{account} is connected{who}.{close} {now}.{lacks}");
                 ("Connected".to_owned(), if close.is_empty() { sentences(&text) } else { text })
             }
             Ending::Overtaken => (
@@ -167,6 +176,13 @@ impl Ended {
             Ending::NoAnswer => (
                 format!("{name} did not answer as it should"),
                 format!("{again} in a few minutes; nothing was changed."),
+            ),
+            Ending::NotLasting => (
+                format!("{name} gave no lasting access"),
+                format!(
+                    "It sent nothing to renew the access with, so that it would end within the hour. Remove the app in \
+                     your account at {name}, then {open}. Nothing was changed."
+                ),
             ),
             Ending::NotLetIn { why } => {
                 (format!("{name} did not let us in"), format!("{}. Nothing was changed.", capitalised(why)))
@@ -247,6 +263,24 @@ impl Ending {
     }
 }
 
+/// What does not work, of a grant that lacks something: a sentence or two.
+pub(crate) fn partly(lacks: &[String]) -> Option<String> {
+    let last = "Reconnect it and allow that too, if it is wanted.";
+    (!lacks.is_empty()).then(|| format!("Not allowed, so that it does not work: {}. {last}", lacks.join("; ")))
+}
+
+/// What a grant lacks of what was asked for, each with the tools that need it.
+pub(crate) fn lacking(provider: &dyn Provider, granted: &[String]) -> Vec<String> {
+    let about = provider.about();
+    let missing = about.scopes.iter().filter(|scope| !granted.iter().any(|granted| granted == scope.name));
+    let words = missing.map(|scope| {
+        let needs = about.tools.iter().filter(|tool| provider.scopes_of(tool.name).contains(&scope.name));
+        let tools: Vec<_> = needs.map(|tool| tool.name).collect();
+        if tools.is_empty() { scope.words.to_owned() } else { format!("{} ({})", scope.words, tools.join(", ")) }
+    });
+    words.collect()
+}
+
 /// Each sentence begins with a capital letter.
 fn sentences(text: &str) -> String {
     text.split_inclusive(". ").map(capitalised).collect()
@@ -258,7 +292,19 @@ mod tests {
 
     fn endings() -> Vec<Ending> {
         vec![
-            Ending::Connected { account: "acme.zendesk.com".to_owned(), who: Some("Ada".to_owned()), again: true },
+            Ending::Connected {
+                account: "acme.zendesk.com".to_owned(),
+                who: Some("Ada".to_owned()),
+                again: true,
+                lacks: Vec::new(),
+            },
+            Ending::Connected {
+                account: "acme.zendesk.com".to_owned(),
+                who: None,
+                again: false,
+                lacks: vec!["Send mail (send_mail)".to_owned()],
+            },
+            Ending::NotLasting,
             Ending::Overtaken,
             Ending::Denied,
             Ending::ProviderTrouble,

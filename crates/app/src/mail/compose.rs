@@ -180,7 +180,11 @@ async fn needs_you(app: &App, mail: &ClaimedMail, reader: &Reader) -> anyhow::Re
     for (item, view) in &views {
         let link = ReconnectLink::new(&view.snapshot, item.epoch, &reader.id, ends_at).sign(&secret);
         let url = app.url(&format!("reconnect/{}", link.expose_secret()));
-        connectors.push(Failed::of(app, view, item.since, stopped(item), url));
+        let mut failed = Failed::of(app, view, item.since, stopped(item), url);
+        if let Some(likely) = called::likely_end(app, &view.snapshot).await? {
+            failed.why = format!("{} {likely}", failed.why);
+        }
+        connectors.push(failed);
     }
     let link_until = day(ends_at);
     if items.len() == 1 {

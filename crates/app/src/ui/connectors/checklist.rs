@@ -9,7 +9,7 @@ use super::Mark;
 use crate::{
     app::App,
     called,
-    connect::{self, Ending, Progress, Stand, Told},
+    connect::{self, Ending, Progress, Stand, Told, partly},
     words::{self, Tone},
 };
 
@@ -120,10 +120,14 @@ impl Checklist {
                 Self {
                     title: if ended.ok() { format!("{shown} is connected") } else { title },
                     text: match &ended.ending {
-                        Ending::Connected { again: true, .. } => {
-                            "Everything that uses it goes on by itself.".to_owned()
+                        Ending::Connected { again, lacks, .. } => {
+                            let works = if *again {
+                                "Everything that uses it goes on by itself."
+                            } else {
+                                "It can be used from now on."
+                            };
+                            partly(lacks).map_or_else(|| works.to_owned(), |lacks| format!("{works} {lacks}"))
                         }
-                        Ending::Connected { again: false, .. } => "It can be used from now on.".to_owned(),
                         _ => text,
                     },
                     tone,

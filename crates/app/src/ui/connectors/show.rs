@@ -194,7 +194,11 @@ pub(super) async fn shown(
         Health::AuthFailed => Told::read(app, org, snapshot, now).await?,
         _ => None,
     };
+    let likely = called::likely_end(app, snapshot).await?;
     let mut page = page(app, person, &view, agents, told, checklist, test, timeline, chart, &asked.did, now);
+    if let (Some(failed), Some(likely)) = (&mut page.failed, likely) {
+        failed.what = format!("{} {likely}", failed.what);
+    }
     page.rename = refused.unwrap_or_else(|| Rename { typed: page.name.clone(), ..Rename::default() });
     let title = page.name.clone();
     let view = View::of(person, Here::Connectors, "pages/connectors/show.html", &title, &page).status(status);
