@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use holdfast_core::{Provider, Providers};
+use holdfast_shopify::Shopify;
 use holdfast_zendesk::Zendesk;
 
 use crate::config::Config;
 
 /// The adapters, as the operator configured them.
 pub fn providers(config: &Config) -> anyhow::Result<Providers> {
-    let list: Vec<Arc<dyn Provider>> = vec![Arc::new(zendesk(config)?)];
+    let list: Vec<Arc<dyn Provider>> = vec![Arc::new(zendesk(config)?), Arc::new(shopify(config)?)];
     let providers = Providers::new(list);
     let named = config.providers.keys().map(|id| ("providers", id));
     for (section, id) in named.chain(config.oauth_apps.keys().map(|id| ("oauth_apps", id))) {
@@ -19,6 +20,14 @@ pub fn providers(config: &Config) -> anyhow::Result<Providers> {
         }
     }
     Ok(providers)
+}
+
+fn shopify(config: &Config) -> anyhow::Result<Shopify> {
+    match config.providers.get("shopify").and_then(|settings| settings.base_url_override.as_deref()) {
+        None => Ok(Shopify::new()),
+        Some(template) => Shopify::with_base(template)
+            .map_err(|invalid| anyhow::anyhow!("providers.shopify.base_url_override: {invalid}")),
+    }
 }
 
 fn zendesk(config: &Config) -> anyhow::Result<Zendesk> {

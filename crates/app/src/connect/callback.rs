@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use axum::{
-    extract::{Path, Query, State, rejection::QueryRejection},
+    extract::{Path, Query, RawQuery, State, rejection::QueryRejection},
     http::StatusCode,
     response::{IntoResponse, Redirect, Response},
 };
@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq;
 use tokio::sync::oneshot;
 use tracing::error;
+use url::form_urlencoded;
 
 use super::{
     consent,
@@ -39,6 +40,14 @@ pub(super) struct Answer {
     state: Option<String>,
     code: Option<SecretString>,
     error: Option<String>,
+}
+
+/// All that came back, for whoever signed it and for who works it off.
+pub(super) struct Received {
+    pub(super) code: Option<SecretString>,
+    pub(super) error: Option<String>,
+    /// Every parameter, decoded, in its order. Never shown: the code is among them.
+    pub(super) query: Vec<(String, String)>,
 }
 
 /// What goes wrong before a consent is known to be this browser's. Each has a page of its own address.
@@ -115,9 +124,12 @@ pub(super) async fn callback(
     State(app): State<Arc<App>>,
     jar: CookieJar,
     answer: Result<Query<Answer>, QueryRejection>,
+    RawQuery(query): RawQuery,
 ) -> Redirect {
     let Ok(Query(answer)) = answer else { return Redirect::to(&trouble_path(Early::Nothing)) };
-    match taken(&app, &jar, answer).await {
+    let query = form_urlencoded::parse(query.unwrap_or_default().as_bytes()).into_owned().collect();
+    let received = Received { code: answer.code, error: answer.error, query };
+    match taken(&app, &jar, answer.state.as_deref(), received).await {
         Ok(session) => Redirect::to(&format!("/connect/ended/{session}")),
         Err(early) => Redirect::to(&trouble_path(early)),
     }
@@ -134,8 +146,8 @@ pub(super) async fn trouble(person: Result<Option<Person>, Trouble>, Path(word):
 }
 
 /// Has the consent worked off, once, and answers the id of its session.
-async fn taken(app: &Arc<App>, jar: &CookieJar, answer: Answer) -> Result<String, Early> {
-    let state = answer.state.as_deref().filter(|state| !state.is_empty()).ok_or(Early::Nothing)?;
+async fn taken(app: &Arc<App>, jar: &CookieJar, state: Option<&str>, received: Received) -> Result<String, Early> {
+    let state = state.filter(|state| !state.is_empty()).ok_or(Early::Nothing)?;
     let hash = keys::hash(state);
     // Before the state is spent: another browser than the one that started must not burn it.
     let found = app.store.find_session_by_state(&hash).await?.ok_or(Early::Unknown)?;
@@ -161,7 +173,7 @@ async fn taken(app: &Arc<App>, jar: &CookieJar, answer: Answer) -> Result<String
         // Whoever waited for it may be gone.
         tell.send(early).ok();
         if let Some(session) = session {
-            consent::work(&app2, &session, answer.code, answer.error.as_deref()).await;
+            consent::work(&app2, &session, received).await;
         }
     });
     if let Some(early) = told.await.map_err(|_| Early::Ours)? {
