@@ -181,6 +181,8 @@ impl Builder {
         self.config.listen = listener.local_addr().expect("it is bound");
         let zendesk = self.config.providers.entry("zendesk".to_owned()).or_default();
         zendesk.base_url_override = Some(self.elsewhere.unwrap_or_else(|| sandbox.zendesk_override()));
+        let shopify = self.config.providers.entry("shopify".to_owned()).or_default();
+        shopify.base_url_override = Some(sandbox.shopify_override());
         let guard = Guard::new(&self.config.network.allow_private_hosts);
         let client = GuardedHttp::new(guard, Duration::from_secs(2)).expect("the client can be built");
         let mail = mail::transport(&self.config).expect("the mail server's settings are right");

@@ -24,7 +24,7 @@ use holdfast_core::{
 };
 use http::HeaderName;
 use secrecy::SecretString;
-use serde_json::json;
+use serde_json::{Value, json};
 use url::Url;
 
 use crate::graph::Graph;
@@ -169,6 +169,13 @@ impl Provider for Shopify {
 
     fn one_grant_per_account(&self) -> bool {
         true
+    }
+
+    /// <https://shopify.dev/docs/apps/build/authentication-authorization/migrate-to-expiring-offline-access-tokens>
+    fn upgrade_params(&self) -> Option<Vec<(String, Value)>> {
+        const OFFLINE: &str = "urn:shopify:params:oauth:token-type:offline-access-token";
+        let params = [("subject_token_type", OFFLINE), ("requested_token_type", OFFLINE), ("expiring", "1")];
+        Some(params.map(|(name, value)| (name.to_owned(), json!(value))).into())
     }
 
     fn check_callback(

@@ -8,7 +8,7 @@ use super::{AuthError, Need, OutcomeKind, Settings, timing};
 #[cfg(feature = "mutants")]
 use crate::mutants::{self, Mutant};
 use crate::{
-    credential::{Credential, Fingerprint, Reason, Secret, Snapshot, Trouble},
+    credential::{Credential, Fingerprint, Reason, Secret, Snapshot, TokenSet, Trouble},
     exchange::{Outcome, Refusal},
     health::Health,
     ports::{Holder, Marks, OpenExchange},
@@ -72,6 +72,20 @@ pub fn look(snapshot: &Snapshot, need: &Need, now: DateTime<Utc>, minted_for_rej
             }
             Look::Refresh
         }
+    }
+}
+
+/// The same, where the provider exchanges a token that never ends for one that is renewed: that is done as soon as somebody
+/// wants the token. It is served as it is while the exchange backs off, and if it is rejected meanwhile, only the exchange
+/// can tell what became of it: the old token is dead once an answer was lost.
+pub fn upgrade(look: Look, snapshot: &Snapshot, now: DateTime<Utc>) -> Look {
+    if snapshot.health != Health::Connected || !snapshot.credential.secret.tokens().is_some_and(TokenSet::is_endless) {
+        return look;
+    }
+    match (look, backing_off(&snapshot.credential, now)) {
+        (Look::Serve | Look::Prove(_), None) => Look::Refresh,
+        (Look::Prove(_), Some(error)) => Look::Stop(error),
+        (look, _) => look,
     }
 }
 
