@@ -23,11 +23,16 @@ pub fn providers(config: &Config) -> anyhow::Result<Providers> {
 }
 
 fn shopify(config: &Config) -> anyhow::Result<Shopify> {
-    match config.providers.get("shopify").and_then(|settings| settings.base_url_override.as_deref()) {
-        None => Ok(Shopify::new()),
-        Some(template) => Shopify::with_base(template)
-            .map_err(|invalid| anyhow::anyhow!("providers.shopify.base_url_override: {invalid}")),
-    }
+    let settings = config.providers.get("shopify").cloned().unwrap_or_default();
+    let shopify = match settings.base_url_override {
+        None => Shopify::new(),
+        Some(template) => Shopify::with_base(&template)
+            .map_err(|invalid| anyhow::anyhow!("providers.shopify.base_url_override: {invalid}"))?,
+    };
+    Ok(match settings.reuse_grace {
+        Some(grace) => shopify.with_reuse_grace(grace),
+        None => shopify,
+    })
 }
 
 fn zendesk(config: &Config) -> anyhow::Result<Zendesk> {

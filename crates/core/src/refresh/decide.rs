@@ -345,6 +345,44 @@ mod tests {
         }
     }
 
+    /// LR-06
+    #[test]
+    fn an_endless_token_is_exchanged_unless_that_backs_off_or_its_connector_does_not_work() {
+        let now = DateTime::UNIX_EPOCH;
+        let snapshot = |refresh: bool, expires: bool, health, retry_at| {
+            let clock = crate::testkit::ManualClock::new();
+            let store = crate::testkit::MemoryStore::new(std::sync::Arc::new(clock));
+            let pair = ("AT1".to_owned(), "RT1".to_owned());
+            let mut row = store.row(&store.connect("con", &pair, Duration::from_hours(1)));
+            let Secret::Tokens(tokens) = &mut row.credential.secret else { panic!("it has tokens") };
+            tokens.refresh_token = tokens.refresh_token.take().filter(|_| refresh);
+            tokens.expires_at = tokens.expires_at.filter(|_| expires);
+            row.health = health;
+            row.credential.backoff.retry_at = retry_at;
+            row
+        };
+        let (serve, prove) = (Look::Serve, Look::Prove(Reason::AccessRefused));
+        let endless = snapshot(false, false, Health::Connected, None);
+        for look in [&serve, &prove] {
+            assert_eq!(upgrade(look.clone(), &endless, now), Look::Refresh);
+        }
+        let resting = snapshot(false, false, Health::Connected, Some(now + chrono::TimeDelta::seconds(9)));
+        assert_eq!(upgrade(serve.clone(), &resting, now), Look::Serve);
+        assert!(matches!(upgrade(prove.clone(), &resting, now), Look::Stop(AuthError::Unavailable { .. })));
+        for other in [
+            snapshot(true, false, Health::Connected, None),
+            snapshot(false, true, Health::Connected, None),
+            snapshot(false, false, Health::AuthFailed, None),
+            snapshot(false, false, Health::Disconnected, None),
+        ] {
+            for look in [&serve, &prove] {
+                assert_eq!(upgrade(look.clone(), &other, now), *look);
+            }
+        }
+        let stop = Look::Stop(AuthError::Unreadable);
+        assert_eq!(upgrade(stop.clone(), &endless, now), stop);
+    }
+
     /// LR-07
     #[test]
     fn no_more_tokens_are_under_way_than_may_be_lost_until_one_is_stored() {

@@ -5,4 +5,5 @@ mod control;
 mod faults;
 mod keep;
 mod oauth;
+mod shopify;
 mod support;
