@@ -21,6 +21,7 @@ mod mail;
 mod mass;
 mod proxy;
 mod reconnect;
+mod shopify;
 mod storage;
 mod tools;
 mod ui_agents;

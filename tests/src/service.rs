@@ -185,6 +185,8 @@ impl Builder {
         freshdesk.base_url_override = Some(sandbox.freshdesk_override());
         let google = self.config.providers.entry("google".to_owned()).or_default();
         google.base_url_override.get_or_insert_with(|| sandbox.google_override());
+        let shopify = self.config.providers.entry("shopify".to_owned()).or_default();
+        shopify.base_url_override = Some(sandbox.shopify_override());
         let guard = Guard::new(&self.config.network.allow_private_hosts);
         let client = GuardedHttp::new(guard, Duration::from_secs(2)).expect("the client can be built");
         let mail = mail::transport(&self.config).expect("the mail server's settings are right");

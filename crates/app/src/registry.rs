@@ -5,6 +5,7 @@ use std::sync::Arc;
 use holdfast_core::{Provider, Providers, provider::Invalid};
 use holdfast_freshdesk::Freshdesk;
 use holdfast_google::Google;
+use holdfast_shopify::Shopify;
 use holdfast_zendesk::Zendesk;
 
 use crate::config::Config;
@@ -14,6 +15,7 @@ pub fn providers(config: &Config) -> anyhow::Result<Providers> {
     let list: Vec<Arc<dyn Provider>> = vec![
         Arc::new(at(config, "freshdesk", Freshdesk::new, Freshdesk::with_base)?),
         Arc::new(at(config, "google", Google::new, Google::with_base)?),
+        Arc::new(shopify(config)?),
         Arc::new(zendesk(config)?),
     ];
     let providers = Providers::new(list);
@@ -40,6 +42,14 @@ fn at<P>(
             with_base(template).map_err(|invalid| anyhow::anyhow!("providers.{id}.base_url_override: {invalid}"))
         }
     }
+}
+
+fn shopify(config: &Config) -> anyhow::Result<Shopify> {
+    let shopify = at(config, "shopify", Shopify::new, Shopify::with_base)?;
+    Ok(match config.providers.get("shopify").and_then(|settings| settings.reuse_grace) {
+        Some(grace) => shopify.with_reuse_grace(grace),
+        None => shopify,
+    })
 }
 
 fn zendesk(config: &Config) -> anyhow::Result<Zendesk> {

@@ -90,6 +90,11 @@ pub struct TokenSet {
 }
 
 impl TokenSet {
+    /// Whether nothing ends it and nothing renews it.
+    pub fn is_endless(&self) -> bool {
+        self.refresh_token.is_none() && self.expires_at.is_none()
+    }
+
     /// Life of the access token, as issued.
     pub fn life(&self) -> Option<TimeDelta> {
         self.expires_at.map(|end| (end - self.obtained_at).max(TimeDelta::zero()))

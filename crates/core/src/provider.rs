@@ -81,6 +81,12 @@ pub trait Provider: Send + Sync + 'static {
     fn one_grant_per_account(&self) -> bool {
         false
     }
+    /// What is sent, beside `grant_type` and `subject_token` (RFC 8693), to exchange a token that never ends for one that is
+    /// renewed. The old one is dead then, so it is done once; asked for again for some time, it brings the same new one.
+    /// `None`: such a token stays as it is.
+    fn upgrade_params(&self) -> Option<Vec<(String, Value)>> {
+        None
+    }
     /// Whether a callback that brings a code comes from the provider and is about this account, as far as it can be told
     /// before the code is exchanged. `query` is all that came, decoded, in its order; `secrets` are those that the OAuth
     /// app has. Pure, and in constant time where a secret is compared. Whose browser it is, and that it comes once and

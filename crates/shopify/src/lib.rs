@@ -24,7 +24,7 @@ use holdfast_core::{
 };
 use http::HeaderName;
 use secrecy::SecretString;
-use serde_json::json;
+use serde_json::{Value, json};
 use url::Url;
 
 use crate::graph::Graph;
@@ -70,12 +70,13 @@ static ABOUT: About = About {
 pub struct Shopify {
     base: account::Base,
     api_version: String,
+    reuse_grace: Duration,
 }
 
 impl Shopify {
     /// The real one: shops live at `https://{account}.myshopify.com`.
     pub fn new() -> Self {
-        Self { base: account::Base::production(), api_version: API_VERSION.to_owned() }
+        Self { base: account::Base::production(), api_version: API_VERSION.to_owned(), reuse_grace: REUSE_GRACE }
     }
 
     /// One whose shops live elsewhere, OAuth and API alike: the operator's `base_url_override`, for a sandbox.
@@ -95,6 +96,12 @@ impl Shopify {
             }
             _ => Err(Invalid::new("expected a version of the Admin API, for example 2026-10")),
         }
+    }
+
+    /// Takes it that a used refresh token is accepted again for so long, instead of an hour.
+    #[must_use]
+    pub fn with_reuse_grace(self, reuse_grace: Duration) -> Self {
+        Self { reuse_grace, ..self }
     }
 
     fn graph<'a>(&self, api: &'a ApiClient) -> Graph<'a> {
@@ -134,7 +141,7 @@ impl Provider for Shopify {
             token_params: vec![("expiring".to_owned(), json!("1"))],
             refresh_params: Vec::new(),
             rotation: Rotation::SingleUse,
-            reuse_grace: REUSE_GRACE,
+            reuse_grace: self.reuse_grace,
             expires_in_default: Some(ACCESS_LIFE),
             refresh_expires_in_field: Some("refresh_token_expires_in".to_owned()),
             refresh_life: RefreshLife::AsTold,
@@ -170,6 +177,13 @@ impl Provider for Shopify {
 
     fn one_grant_per_account(&self) -> bool {
         true
+    }
+
+    /// <https://shopify.dev/docs/apps/build/authentication-authorization/migrate-to-expiring-offline-access-tokens>
+    fn upgrade_params(&self) -> Option<Vec<(String, Value)>> {
+        const OFFLINE: &str = "urn:shopify:params:oauth:token-type:offline-access-token";
+        let params = [("subject_token_type", OFFLINE), ("requested_token_type", OFFLINE), ("expiring", "1")];
+        Some(params.map(|(name, value)| (name.to_owned(), json!(value))).into())
     }
 
     fn check_callback(

@@ -33,6 +33,7 @@ mod orgs;
 mod outbox;
 mod patience;
 mod replicas;
+mod rivals;
 mod row;
 mod run_steps;
 mod runs;
@@ -65,6 +66,7 @@ pub use mails::{
 pub use milestones::Milestones;
 pub use oauth_apps::{AppSecret, StoredApp};
 pub use outbox::OutboxRow;
+pub use rivals::Rival;
 pub use run_steps::{Began, RunStep, StepEnd};
 pub use runs::{Claimed, End, Queued, Run};
 pub use seal::{BadMasterKey, MasterKey};

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use axum::{
-    extract::{Path, Query, State, rejection::QueryRejection},
+    extract::{Path, Query, RawQuery, State, rejection::QueryRejection},
     http::StatusCode,
     response::{IntoResponse, Redirect, Response},
 };
@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq;
 use tokio::sync::oneshot;
 use tracing::error;
+use url::form_urlencoded;
 
 use super::{
     consent::{self, Brought},
@@ -39,6 +40,14 @@ pub(super) struct Answer {
     state: Option<String>,
     code: Option<SecretString>,
     error: Option<String>,
+}
+
+/// All that came back, for whoever signed it and for who works it off.
+pub(super) struct Received {
+    pub(super) code: Option<SecretString>,
+    pub(super) error: Option<String>,
+    /// Every parameter, decoded, in its order. Never shown: the code is among them.
+    pub(super) query: Vec<(String, String)>,
 }
 
 /// What goes wrong before a consent is known to be this browser's. Each has a page of its own address.
@@ -115,10 +124,12 @@ pub(super) async fn callback(
     State(app): State<Arc<App>>,
     jar: CookieJar,
     answer: Result<Query<Answer>, QueryRejection>,
+    RawQuery(query): RawQuery,
 ) -> Redirect {
     let Ok(Query(answer)) = answer else { return Redirect::to(&trouble_path(Early::Nothing)) };
-    let brought = Brought::Answer { code: answer.code, error: answer.error };
-    match taken(&app, &jar, answer.state.as_deref(), brought).await {
+    let query = form_urlencoded::parse(query.unwrap_or_default().as_bytes()).into_owned().collect();
+    let received = Received { code: answer.code, error: answer.error, query };
+    match taken(&app, &jar, answer.state.as_deref(), Brought::Answer(received)).await {
         Ok(session) => Redirect::to(&format!("/connect/ended/{session}")),
         Err(early) => Redirect::to(&trouble_path(early)),
     }

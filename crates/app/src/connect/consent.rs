@@ -7,16 +7,17 @@ use holdfast_core::{
     ApiClient, Identity, Secret, Snapshot,
     error::ErrorKind,
     exchange::{self, Grant as CodeGrant, Outcome},
-    ports::StoreError,
-    provider::{Auth, OAuth2},
+    ports::{OAuthApp, StoreError},
+    provider::{Auth, CallbackRefused, OAuth2},
     refresh::timing,
 };
-use holdfast_store::{CheckedGrant, Created, Entry, Grant, Granted, KeptGrant, Purpose, Session};
+use holdfast_store::{CheckedGrant, Created, Entry, Grant, Granted, KeptGrant, Purpose, Rival, Session};
 use secrecy::SecretString;
 use tracing::{info, warn};
 
 use super::{
     asked::{Asked, NotAsked, asked},
+    callback::Received,
     ending::{Ended, Ending, Told, lacking},
     progress::{self, Permissions, Progress, Who},
 };
@@ -25,12 +26,7 @@ use crate::{app::App, care};
 /// What a person brought back.
 pub(super) enum Brought {
     /// From the provider.
-    Answer {
-        /// To be exchanged.
-        code: Option<SecretString>,
-        /// Why there is none.
-        error: Option<String>,
-    },
+    Answer(Received),
     /// A key, from our own page.
     Key(SecretString),
 }
@@ -39,7 +35,7 @@ pub(super) enum Brought {
 pub(super) async fn work(app: &Arc<App>, session: &Session, brought: Brought) {
     let mut progress = Progress::default();
     let (ended, grant) = match brought {
-        Brought::Answer { code, error } => consent(app, session, code, error.as_deref(), &mut progress).await,
+        Brought::Answer(received) => consent(app, session, received, &mut progress).await,
         Brought::Key(key) => (take_key(app, session, key, &mut progress).await, None),
     };
     finish(app, session, &ended, grant.as_ref(), &mut progress).await;
@@ -62,8 +58,7 @@ async fn finish(app: &Arc<App>, session: &Session, ended: &Ended, grant: Option<
 async fn consent(
     app: &Arc<App>,
     session: &Session,
-    code: Option<SecretString>,
-    error: Option<&str>,
+    received: Received,
     progress: &mut Progress,
 ) -> (Ended, Option<KeptGrant>) {
     let asked = match asked(app, session).await {
@@ -71,13 +66,19 @@ async fn consent(
         Err(not_asked) => return (cannot_ask(not_asked), None),
     };
     let name = asked.provider.about().name;
+    let Received { code, error, query } = received;
     let Some(code) = code.filter(|_| error.is_none()) else {
-        let own = error.and_then(|error| asked.provider.refused_consent(error));
-        let ending = own.map_or_else(|| Ending::refused(error), |why| Ending::NotLetIn { why: why.to_owned() });
+        let own = error.as_deref().and_then(|error| asked.provider.refused_consent(error));
+        let ending =
+            own.map_or_else(|| Ending::refused(error.as_deref()), |why| Ending::NotLetIn { why: why.to_owned() });
         return (ended(name, ending), None);
     };
     let Auth::OAuth2(facts) = &asked.auth else { return (ended(name, Ending::CannotAsk), None) };
-    match redeem(app, &asked, facts, session, &code).await {
+    let redeemed = match may_redeem(app, &asked, session, &query).await {
+        Ok(client) => redeem(app, &asked, facts, session, &client, &code).await,
+        Err(ending) => Err(ending),
+    };
+    match redeemed {
         Ok(grant) => {
             app.consents.begin(&grant);
             let ending = settle(app, session, &asked, &grant, progress).await;
@@ -235,13 +236,14 @@ async fn go_on(app: &Arc<App>, grant: &KeptGrant) -> Result<(), StoreError> {
     Ok(())
 }
 
-async fn redeem(
+/// What has to be right before a code is spent: the OAuth app is there, the callback is the provider's and about this
+/// account, and the new grant would end nobody else's.
+async fn may_redeem(
     app: &Arc<App>,
     asked: &Asked,
-    facts: &OAuth2,
     session: &Session,
-    code: &SecretString,
-) -> Result<KeptGrant, Ending> {
+    query: &[(String, String)],
+) -> Result<OAuthApp, Ending> {
     let client = match app.apps.of(&asked.snapshot.provider).await {
         Ok(Some(client)) => client,
         Ok(None) => return Err(Ending::NoApp),
@@ -250,12 +252,54 @@ async fn redeem(
             return Err(Ending::StartLost);
         }
     };
+    let secrets: Vec<_> = [&client.client_secret, &client.next_client_secret].into_iter().flatten().cloned().collect();
+    match asked.provider.check_callback(&asked.account, query, &secrets) {
+        Ok(()) => {}
+        Err(CallbackRefused::NotProven(why)) => {
+            warn!(connector.id = %session.connector, "a callback is refused before its code is exchanged: {why}");
+            return Err(Ending::NotProven);
+        }
+        Err(CallbackRefused::OtherAccount(got)) => {
+            return Err(Ending::OtherAccount {
+                expected: asked.account.display.clone(),
+                got: got.display,
+                got_id: got.id,
+            });
+        }
+    }
+    if !asked.provider.one_grant_per_account() {
+        return Ok(client);
+    }
+    let account = &asked.account;
+    let look = || app.store.find_rival(&session.connector, &account.id, session.sequence);
+    match app.engine.insist("look for another connector of an account", look).await {
+        None => Ok(client),
+        Some(Rival::Later) => Err(Ending::Overtaken),
+        Some(Rival::Connector { id, org, name }) => {
+            let ours = org == session.org;
+            Err(Ending::Held {
+                account: account.display.clone(),
+                connector: ours.then(|| id.to_string()),
+                name: ours.then(|| if name.is_empty() { account.display.clone() } else { name }),
+            })
+        }
+    }
+}
+
+async fn redeem(
+    app: &Arc<App>,
+    asked: &Asked,
+    facts: &OAuth2,
+    session: &Session,
+    client: &OAuthApp,
+    code: &SecretString,
+) -> Result<KeptGrant, Ending> {
     if facts.pkce && session.verifier.is_none() {
         return Err(Ending::StartLost);
     }
     let redirect_uri = app.redirect_uri();
     let grant = CodeGrant::Code { code, redirect_uri: &redirect_uri, verifier: session.verifier.as_ref() };
-    let answer = match app.engine.redeem(asked.provider.as_ref(), facts, &client, &grant).await {
+    let answer = match app.engine.redeem(asked.provider.as_ref(), facts, client, &grant).await {
         Outcome::Rotated(answer) => answer,
         other => return Err(Ending::not_exchanged(&other)),
     };

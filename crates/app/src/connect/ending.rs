@@ -74,6 +74,11 @@ pub(crate) enum Ending {
     Removed,
     /// There is no adapter for it, or no account to ask.
     CannotAsk,
+    /// Nothing proves that the provider sent the browser back.
+    NotProven,
+    /// Another connector has the one access that the provider gives an app to the account: this one, where it is of the
+    /// same organisation.
+    Held { account: String, connector: Option<String>, name: Option<String> },
 }
 
 /// Who is told.
@@ -224,6 +229,28 @@ impl Ended {
                 format!("{name} cannot be connected"),
                 "This installation has no adapter for it, or the account is missing. Ask whoever runs it.".to_owned(),
             ),
+            Ending::NotProven => (
+                format!("That did not come from {name}"),
+                format!(
+                    "The way back was not signed as {name} signs it, so nothing was accepted. {again}. If this stays so, \
+                     the client secret of the OAuth app is wrong, and whoever runs this installation has to correct it."
+                ),
+            ),
+            Ending::Held { account, name: held, .. } => (
+                format!("{account} is connected already"),
+                match held {
+                    Some(held) => format!(
+                        "The connector \"{held}\" has it, and {name} gives an app one access to an account: another one \
+                         would end that connector's. Reconnect it if it needs it, or disconnect it first. Nothing was \
+                         changed."
+                    ),
+                    None => format!(
+                        "Another organisation on this installation has it, and {name} gives an app one access to an \
+                         account: another one would end theirs. It has to be disconnected there first. Nothing was \
+                         changed."
+                    ),
+                },
+            ),
         }
     }
 }
@@ -323,6 +350,9 @@ mod tests {
             Ending::Taken { account: "acme.zendesk.com".to_owned(), connector: None },
             Ending::Removed,
             Ending::CannotAsk,
+            Ending::NotProven,
+            Ending::Held { account: "acme".to_owned(), connector: None, name: Some("Shop".to_owned()) },
+            Ending::Held { account: "acme".to_owned(), connector: None, name: None },
         ]
     }
 

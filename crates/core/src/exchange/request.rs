@@ -35,6 +35,13 @@ pub enum Grant<'a> {
         /// RFC 7636, where the provider takes it.
         verifier: Option<&'a SecretString>,
     },
+    /// RFC 8693 section 2.1: a token that never ends, for one that is renewed.
+    Upgrade {
+        /// The access token.
+        token: &'a SecretString,
+        /// From [`Provider::upgrade_params`](crate::Provider::upgrade_params).
+        params: &'a [(String, Value)],
+    },
 }
 
 /// The token request; `secret` is the client secret to use, of the two that an app may have.
@@ -60,10 +67,15 @@ pub fn token_request(
                 put("code_verifier", verifier.expose_secret());
             }
         }
+        Grant::Upgrade { token, .. } => {
+            put("grant_type", "urn:ietf:params:oauth:grant-type:token-exchange");
+            put("subject_token", token.expose_secret());
+        }
     }
     let params = match grant {
-        Grant::Refresh(_) => &facts.refresh_params,
+        Grant::Refresh(_) => &facts.refresh_params[..],
         Grant::Code { .. } => &facts.token_params,
+        Grant::Upgrade { params, .. } => params,
     };
     fields.extend(params.iter().cloned());
     post(facts, app, secret, &facts.token_url, fields, timeout)
@@ -73,7 +85,7 @@ pub fn token_request(
 /// into a header.
 pub fn secrets_of(request: &HttpRequest, secret: Option<&SecretString>, grant: &Grant<'_>) -> Vec<SecretString> {
     let of_grant = match grant {
-        Grant::Refresh(token) => vec![*token],
+        Grant::Refresh(token) | Grant::Upgrade { token, .. } => vec![*token],
         Grant::Code { code, verifier, .. } => std::iter::once(*code).chain(*verifier).collect(),
     };
     let header = request.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());

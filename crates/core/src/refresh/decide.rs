@@ -8,7 +8,7 @@ use super::{AuthError, Need, OutcomeKind, Settings, timing};
 #[cfg(feature = "mutants")]
 use crate::mutants::{self, Mutant};
 use crate::{
-    credential::{Credential, Fingerprint, Reason, Secret, Snapshot, Trouble},
+    credential::{Credential, Fingerprint, Reason, Secret, Snapshot, TokenSet, Trouble},
     exchange::{Outcome, Refusal},
     health::Health,
     ports::{Holder, Marks, OpenExchange},
@@ -72,6 +72,20 @@ pub fn look(snapshot: &Snapshot, need: &Need, now: DateTime<Utc>, minted_for_rej
             }
             Look::Refresh
         }
+    }
+}
+
+/// The same, where the provider exchanges a token that never ends for one that is renewed: that is done as soon as somebody
+/// wants the token. It is served as it is while the exchange backs off, and if it is rejected meanwhile, only the exchange
+/// can tell what became of it: the old token is dead once an answer was lost.
+pub fn upgrade(look: Look, snapshot: &Snapshot, now: DateTime<Utc>) -> Look {
+    if snapshot.health != Health::Connected || !snapshot.credential.secret.tokens().is_some_and(TokenSet::is_endless) {
+        return look;
+    }
+    match (look, backing_off(&snapshot.credential, now)) {
+        (Look::Serve | Look::Prove(_), None) => Look::Refresh,
+        (Look::Prove(_), Some(error)) => Look::Stop(error),
+        (look, _) => look,
     }
 }
 
@@ -329,6 +343,44 @@ mod tests {
             let holder = Holder { alive, connected, exchanging };
             assert_eq!((relief(&holder, Duration::ZERO), relief(&holder, GRACE)), (without, with), "{holder:?}");
         }
+    }
+
+    /// LR-06
+    #[test]
+    fn an_endless_token_is_exchanged_unless_that_backs_off_or_its_connector_does_not_work() {
+        let now = DateTime::UNIX_EPOCH;
+        let snapshot = |refresh: bool, expires: bool, health, retry_at| {
+            let clock = crate::testkit::ManualClock::new();
+            let store = crate::testkit::MemoryStore::new(std::sync::Arc::new(clock));
+            let pair = ("AT1".to_owned(), "RT1".to_owned());
+            let mut row = store.row(&store.connect("con", &pair, Duration::from_hours(1)));
+            let Secret::Tokens(tokens) = &mut row.credential.secret else { panic!("it has tokens") };
+            tokens.refresh_token = tokens.refresh_token.take().filter(|_| refresh);
+            tokens.expires_at = tokens.expires_at.filter(|_| expires);
+            row.health = health;
+            row.credential.backoff.retry_at = retry_at;
+            row
+        };
+        let (serve, prove) = (Look::Serve, Look::Prove(Reason::AccessRefused));
+        let endless = snapshot(false, false, Health::Connected, None);
+        for look in [&serve, &prove] {
+            assert_eq!(upgrade(look.clone(), &endless, now), Look::Refresh);
+        }
+        let resting = snapshot(false, false, Health::Connected, Some(now + chrono::TimeDelta::seconds(9)));
+        assert_eq!(upgrade(serve.clone(), &resting, now), Look::Serve);
+        assert!(matches!(upgrade(prove.clone(), &resting, now), Look::Stop(AuthError::Unavailable { .. })));
+        for other in [
+            snapshot(true, false, Health::Connected, None),
+            snapshot(false, true, Health::Connected, None),
+            snapshot(false, false, Health::AuthFailed, None),
+            snapshot(false, false, Health::Disconnected, None),
+        ] {
+            for look in [&serve, &prove] {
+                assert_eq!(upgrade(look.clone(), &other, now), *look);
+            }
+        }
+        let stop = Look::Stop(AuthError::Unreadable);
+        assert_eq!(upgrade(stop.clone(), &endless, now), stop);
     }
 
     /// LR-07

@@ -21,7 +21,7 @@ use super::{
     spending::Spending,
 };
 use crate::{
-    credential::{Snapshot, Trouble, Version},
+    credential::{Snapshot, TokenSet, Trouble, Version},
     id::{ConnectorId, CredentialId},
     ports::{
         Clock, CredentialStore, Http, LeaseStore, Lifeboat, Meter, OAuthApps, Random, Signal, Signals, StoreError,
@@ -253,7 +253,14 @@ impl Engine {
                 *version == snapshot.credential.version
                     && self.ports.clock.uptime().saturating_sub(*at) < self.settings.rejection_interval
             });
-        decide::look(snapshot, need, self.ports.clock.now(), minted)
+        let now = self.ports.clock.now();
+        let look = decide::look(snapshot, need, now, minted);
+        let endless = snapshot.credential.secret.tokens().is_some_and(TokenSet::is_endless);
+        let provider = endless.then(|| self.providers.find(&snapshot.provider)).flatten();
+        if provider.is_some_and(|provider| provider.upgrade_params().is_some()) {
+            return decide::upgrade(look, snapshot, now);
+        }
+        look
     }
 
     pub(super) fn note_minted_for_rejection(&self, snapshot: &Snapshot) {

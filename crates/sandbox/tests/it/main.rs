@@ -6,4 +6,5 @@ mod faults;
 mod freshdesk;
 mod keep;
 mod oauth;
+mod shopify;
 mod support;

@@ -6,4 +6,5 @@ mod connection;
 mod limits;
 mod rig;
 mod tools;
+mod upgrade;
 mod writes;

@@ -10,7 +10,7 @@ use holdfast_core::{
     ports::{Body, Clock, Http, HttpFailure, HttpRequest, HttpResponse, OAuthApp},
     provider::CallbackRefused,
     refresh::{Ports, Settings},
-    testkit::{ManualClock, MemoryLifeboat, MemoryStore, NoMeter, OneApp, SeededRandom},
+    testkit::{ManualClock, MemoryLifeboat, MemoryStore, NoMeter, OneApp, Replica, SeededRandom},
     tool::ToolCall,
 };
 use holdfast_sandbox::{Builder, CLIENT_ID, CLIENT_SECRET, Sandbox, Shop};
@@ -28,6 +28,8 @@ pub(crate) struct Rig {
     pub(crate) acme: Shop,
     pub(crate) clock: Arc<ManualClock>,
     pub(crate) store: Arc<MemoryStore>,
+    /// The engine's own way to the store.
+    pub(crate) replica: Arc<Replica>,
     pub(crate) shopify: Arc<Shopify>,
     pub(crate) engine: Arc<Engine>,
     pub(crate) http: Arc<Wire>,
@@ -45,27 +47,37 @@ impl Rig {
         let shopify = Arc::new(Shopify::with_base(&sandbox.shopify_override()).unwrap());
         let clock = Arc::new(ManualClock::new());
         let store = MemoryStore::new(clock.clone());
-        let replica = store.replica();
         let http = Arc::new(Wire::new());
         let app = OAuthApp {
             client_id: CLIENT_ID.to_owned(),
             client_secret: Some(SecretString::from(CLIENT_SECRET)),
             next_client_secret: None,
         };
-        let ports = Ports {
-            clock: clock.clone(),
-            random: Arc::new(SeededRandom::new(7)),
-            http: http.clone(),
-            store: replica.clone(),
-            leases: replica.clone(),
-            lifeboat: Arc::new(MemoryLifeboat::default()),
-            signals: replica,
-            apps: Arc::new(OneApp(app.clone())),
-            meter: Arc::new(NoMeter),
-        };
-        let providers = Providers::new(vec![shopify.clone()]);
-        let engine = Engine::new(ports, Settings::default(), providers, "one".to_owned());
-        Self { sandbox, acme, clock, store, shopify, engine, http, app }
+        let replica = store.replica();
+        let engine = engine("one", &clock, &replica, &http, &app, &shopify);
+        Self { sandbox, acme, clock, store, replica, shopify, engine, http, app }
+    }
+
+    /// Another replica on the same store.
+    pub(crate) fn second(&self) -> Arc<Engine> {
+        engine("two", &self.clock, &self.store.replica(), &self.http, &self.app, &self.shopify)
+    }
+
+    /// A connector with an imported token that never ends.
+    pub(crate) fn import_endless(&self) -> ConnectorId {
+        let token = SecretString::from(self.acme.grant_endless(SCOPES).access_token);
+        let pair = (String::from("unused"), String::from("unused"));
+        let connector = self.store.connect("con", &pair, Duration::ZERO);
+        self.store.change(&connector, |row| {
+            "shopify".clone_into(&mut row.provider);
+            let Secret::Tokens(tokens) = &mut row.credential.secret else { panic!("it has tokens") };
+            tokens.access_token = token;
+            tokens.refresh_token = None;
+            tokens.expires_at = None;
+            tokens.refresh_expires_at = None;
+            row.credential.due_at = None;
+        });
+        connector
     }
 
     pub(crate) fn facts(&self) -> OAuth2 {
@@ -161,6 +173,29 @@ impl Rig {
             self.clock.advance(Duration::from_secs(1));
         }
     }
+}
+
+fn engine(
+    name: &str,
+    clock: &Arc<ManualClock>,
+    replica: &Arc<Replica>,
+    http: &Arc<Wire>,
+    app: &OAuthApp,
+    shopify: &Arc<Shopify>,
+) -> Arc<Engine> {
+    let ports = Ports {
+        clock: clock.clone(),
+        random: Arc::new(SeededRandom::new(7)),
+        http: http.clone(),
+        store: replica.clone(),
+        leases: replica.clone(),
+        lifeboat: Arc::new(MemoryLifeboat::default()),
+        signals: replica.clone(),
+        apps: Arc::new(OneApp(app.clone())),
+        meter: Arc::new(NoMeter),
+    };
+    let providers = Providers::new(vec![shopify.clone()]);
+    Engine::new(ports, Settings::default(), providers, name.to_owned())
 }
 
 /// The part of JSON Schema that the tools use.

@@ -133,7 +133,8 @@ impl Checklist {
                     tone,
                     working: testing,
                     steps: steps((name, key), &progress, failed, testing, cut),
-                    again: !ended.ok() && !matches!(ended.ending, Ending::Taken { .. } | Ending::Removed),
+                    again: !ended.ok()
+                        && !matches!(ended.ending, Ending::Taken { .. } | Ending::Held { .. } | Ending::Removed),
                     other: match &ended.ending {
                         Ending::OtherAccount { got, got_id, .. } => {
                             Some(Other { mark: Mark::of(app, provider), account: got_id.clone(), shown: got.clone() })
@@ -141,7 +142,7 @@ impl Checklist {
                         _ => None,
                     },
                     taken: match &ended.ending {
-                        Ending::Taken { connector, .. } => connector.clone(),
+                        Ending::Taken { connector, .. } | Ending::Held { connector, .. } => connector.clone(),
                         _ => None,
                     },
                     app: matches!(ended.ending, Ending::AppNotSetUp | Ending::AppRefused { .. } | Ending::NoApp),

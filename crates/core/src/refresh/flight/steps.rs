@@ -144,6 +144,12 @@ impl Flight {
                 }
                 (Next::Fail(reason), outcome) => {
                     let provider = terms.provider.about().id;
+                    // A token that never ends may work on although it is not exchanged.
+                    if tokens.refresh_token.is_none() && self.still_works(&snapshot).await {
+                        let marks = self.rest(&snapshot, so_far);
+                        let kind = OutcomeKind::Rejected;
+                        return Err(self.give_up(&terms, &exchange, kind, marks, &outcome, sends, started).await);
+                    }
                     if let Some(marks) = self.engine.held(provider, &snapshot, so_far.answer_lost).await {
                         let kind = OutcomeKind::Rejected;
                         return Err(self.give_up(&terms, &exchange, kind, marks, &outcome, sends, started).await);
@@ -159,6 +165,18 @@ impl Flight {
                 (Next::Store, _) => unreachable!("only a rotated outcome is stored"),
             }
         }
+    }
+
+    /// Whether the provider's test call does not refuse the token: no proof that it works, but none that it does not.
+    async fn still_works(&self, snapshot: &Snapshot) -> bool {
+        !matches!(self.engine.test_call(snapshot).await, Err(error) if error.kind == ErrorKind::AuthFailed)
+    }
+
+    /// Until an exchange is tried again that is refused while its token works: there is no hurry.
+    fn rest(&self, snapshot: &Snapshot, so_far: SoFar) -> Marks {
+        let failures = snapshot.credential.backoff.failures.saturating_add(1);
+        let retry_at = self.engine.now() + timing::delta(self.engine.settings.backoff_cap);
+        Marks { trouble: Trouble::Transient, retry_at, failures, answer_lost: so_far.answer_lost }
     }
 
     /// The spare set of this credential, if there is one. A database that cannot say so leaves no verdict to be declared.
@@ -294,11 +312,13 @@ impl Flight {
     }
 
     async fn send(&self, terms: &Terms, tokens: &TokenSet, next_secret: bool, timeout: Duration) -> Outcome {
-        let Some(refresh_token) = &tokens.refresh_token else {
-            unreachable!("a token set without a refresh token is never due for an exchange");
-        };
         let secret = if next_secret { &terms.app.next_client_secret } else { &terms.app.client_secret };
-        let grant = Grant::Refresh(refresh_token);
+        let upgrade = terms.provider.upgrade_params();
+        let grant = match (&tokens.refresh_token, &upgrade) {
+            (Some(refresh_token), _) => Grant::Refresh(refresh_token),
+            (None, Some(params)) => Grant::Upgrade { token: &tokens.access_token, params },
+            (None, None) => unreachable!("a token set that nothing renews is never due for an exchange"),
+        };
         self.engine.call(terms.provider.as_ref(), &terms.facts, &terms.app, secret.as_ref(), &grant, timeout).await
     }
 
