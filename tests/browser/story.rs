@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::{revoke, service, sign_in};
 
 const ADA: &str = "ada@example.com";
-const TILE: &str = "Zendesk Helpdesk: search and read tickets, answer and update them";
+const TILE: &str = "Zendesk Helpdesk: search, read, answer, update and create tickets; find customers and articles";
 const CONTINUE: &str = "Continue to Zendesk";
 const CONSENT: &str = "Allow Holdfast to access Acme?";
 const CONNECTED: &str = "acme.zendesk.com is connected";

@@ -59,7 +59,12 @@ async fn wrong_arguments_are_refused_before_anything_is_sent(db: Arc<Database>) 
             "arguments.ticket_id",
             "expected text, found a number",
         ),
-        ("get_ticket", json!({ "arguments": { "ticket_id": "5", "x": 1 } }), "arguments.x", "there are ticket_id"),
+        (
+            "get_ticket",
+            json!({ "arguments": { "ticket_id": "5", "x": 1 } }),
+            "arguments.x",
+            "there are cursor, ticket_id",
+        ),
         (
             "search_tickets",
             json!({ "arguments": { "status": ["opened"] } }),
@@ -76,7 +81,8 @@ async fn wrong_arguments_are_refused_before_anything_is_sent(db: Arc<Database>) 
     }
     for name in ["nothing", "search_ticket", "%20"] {
         let told = call(&app, &id, name, json!({})).await.problem(404, "unknown_tool");
-        let list = "Zendesk has no such tool; it has search_tickets, get_ticket, reply_to_ticket, update_ticket.";
+        let list = "Zendesk has no such tool; it has search_tickets, get_ticket, reply_to_ticket, update_ticket, \
+                    create_ticket, find_customer, search_articles.";
         assert_eq!(told.text_of("detail"), list);
     }
     let _unknown = call(&app, "con_x", "search_tickets", json!({})).await.problem(404, "not_found");

@@ -108,6 +108,7 @@ mod tests {
         "2026-11-29T10:00:00Z".parse().unwrap()
     }
 
+    #[expect(clippy::unnecessary_wraps, reason = "it fills fields that may be empty")]
     fn some(text: &str) -> Option<String> {
         Some(text.to_owned())
     }
@@ -232,8 +233,8 @@ mod tests {
 
     #[test]
     fn the_schema_has_every_word_of_the_model() {
-        let [mut ticket, _] = tickets();
         use {Channel as C, Priority as P, Status as S};
+        let [mut ticket, _] = tickets();
         for status in [S::New, S::Open, S::Pending, S::OnHold, S::Solved, S::Closed] {
             ticket.status = mapped(status);
             fits(&UPDATE_TICKET, &UpdatedTicket { ticket: ticket.clone() });

@@ -239,9 +239,8 @@ impl FindCustomer {
             (None, Some(name), None) => line("name", name).map(Lookup::Name),
             (None, None, Some(id)) => line("external_id", id).map(Lookup::ExternalId),
             (None, None, None) => Err("email: expected one of email, name and external_id".into()),
-            (None, ..) => Err("external_id: expected only one of email, name and external_id".into()),
             (Some(_), Some(_), _) => Err("name: expected only one of email, name and external_id".into()),
-            (Some(_), None, Some(_)) => Err("external_id: expected only one of email, name and external_id".into()),
+            _ => Err("external_id: expected only one of email, name and external_id".into()),
         }
     }
 }

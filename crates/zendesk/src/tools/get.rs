@@ -20,8 +20,7 @@ const MOST_PAGES: usize = 10;
 
 pub(super) async fn run(api: &ApiClient, arguments: GetTicket) -> Result<TicketConversation> {
     let id = id("ticket_id", &arguments.ticket_id).map_err(invalid(api, NAME))?;
-    let blank = |cursor: &&String| cursor.trim().is_empty();
-    if arguments.cursor.as_ref().filter(blank).is_some() {
+    if arguments.cursor.as_deref().is_some_and(|cursor| cursor.trim().is_empty()) {
         return Err(invalid(api, NAME)("cursor: expected next_cursor of an earlier answer, unchanged".to_owned()));
     }
 
