@@ -31,7 +31,8 @@ async fn a_tool_answers_as_its_schema_says(db: Arc<Database>) {
     let app = TestApp::start(&db).await;
     let id = app.import_with("acme", json!({ "alias": "old-7" })).await;
     let providers = app.get("/providers").await.expect(200).json;
-    let schema = providers["data"][0]["tools"].as_array().unwrap().iter().find(|tool| tool["name"] == "search_tickets");
+    let zendesk = providers["data"].as_array().unwrap().iter().find(|provider| provider["id"] == "zendesk").unwrap();
+    let schema = zendesk["tools"].as_array().unwrap().iter().find(|tool| tool["name"] == "search_tickets");
 
     let by_id = call(&app, &id, "search_tickets", json!({ "arguments": { "limit": 2 } })).await.expect(200);
     let by_alias = call(&app, "old-7", "search_tickets", json!({ "arguments": { "limit": 2 } })).await.expect(200);
