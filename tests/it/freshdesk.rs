@@ -9,7 +9,7 @@ use holdfast_tests::{
     on_both,
     service::{TestApp, sandbox},
 };
-use http::Method;
+use reqwest::Method;
 use serde_json::{Value, json};
 
 on_both! {
