@@ -204,11 +204,9 @@ async fn the_proxy_reaches_each_api_of_the_account_by_its_name(db: Arc<Database>
         assert!(answer.text.contains(said), "{path}: {}", answer.text);
     }
     let calls = google.counters().api_calls;
-    for (path, status, code) in [
-        ("oauth2/v4/token", 403, "path_closed"),
-        ("gmail/%2e%2e/v1", 422, "invalid"),
-        ("%67mail/v1/users/me/profile", 422, "invalid"),
-    ] {
+    for (path, status, code) in
+        [("oauth2/v4/token", 403, "path_closed"), ("%67mail/v1/users/me/profile", 422, "invalid")]
+    {
         let _refused = app.proxy(Method::GET, &id, path, "").await.problem(status, code);
     }
     assert_eq!(google.counters().api_calls, calls, "nothing of these was sent");

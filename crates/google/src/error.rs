@@ -233,6 +233,7 @@ mod tests {
         }
     }
 
+    #[expect(clippy::unnecessary_wraps, reason = "as an answer carries it")]
     fn body(code: u16, status: &str, reason: &str, message: &str) -> Option<Value> {
         Some(json!({"error": {"code": code, "message": message, "status": status,
             "errors": [{"domain": "global", "reason": reason, "message": message}]}}))

@@ -149,11 +149,14 @@ pub(crate) struct Appended {
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(default)]
 pub(crate) struct Updates {
-    pub(crate) updated_range: String,
-    pub(crate) updated_rows: u64,
-    pub(crate) updated_cells: u64,
+    #[serde(rename = "updatedRange")]
+    pub(crate) range: String,
+    #[serde(rename = "updatedRows")]
+    pub(crate) rows: u64,
+    #[serde(rename = "updatedCells")]
+    pub(crate) cells: u64,
 }
 
 /// Null is as good as absent.

@@ -46,9 +46,9 @@ pub(super) async fn run(api: &ApiClient, arguments: Arguments) -> Result<Answer>
     let done = done.map_err(|error| once(error, "read the end of the table"))?;
 
     Ok(Answer {
-        range: done.updates.updated_range,
-        rows: done.updates.updated_rows,
-        cells: done.updates.updated_cells,
+        range: done.updates.range,
+        rows: done.updates.rows,
+        cells: done.updates.cells,
         table: done.table_range,
     })
 }

@@ -21,6 +21,9 @@ pub(super) fn read(text: &str, tabs: &[&str]) -> Option<Area> {
     if tab.as_ref().is_some_and(|tab| !tabs.contains(&tab.as_str())) {
         return None;
     }
+    if text.is_empty() {
+        return None;
+    }
     if cells.is_empty() {
         return Some(Area { tab, first_row: 0, last_row: None, first_column: 0, last_column: None });
     }

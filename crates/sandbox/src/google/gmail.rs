@@ -144,14 +144,15 @@ fn take_out(part: &mut Value, inline_bytes: usize) {
     }
 }
 
+fn search<'a>(part: &'a Value, id: &str) -> Option<&'a Value> {
+    if part["partId"] == id && part["body"]["data"].is_string() {
+        return Some(&part["body"]);
+    }
+    part["parts"].as_array()?.iter().find_map(|part| search(part, id))
+}
+
 fn attached(state: &State, call: &Call<'_>, id: &str, attachment: &str) -> Result<Answer, Answer> {
     call.needs(&READ, &[], &[])?;
-    fn search<'a>(part: &'a Value, id: &str) -> Option<&'a Value> {
-        if part["partId"] == id && part["body"]["data"].is_string() {
-            return Some(&part["body"]);
-        }
-        part["parts"].as_array()?.iter().find_map(|part| search(part, id))
-    }
     let part = attachment.strip_prefix("ANGjdJ").ok_or_else(|| invalid("Invalid attachment token"))?.replace('_', ".");
     let body = search(&find(state, call, id)?.payload, &part).ok_or_else(not_found)?;
     Ok(Answer::json(200, body.clone()))

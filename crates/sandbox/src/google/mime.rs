@@ -127,7 +127,7 @@ pub(super) fn decoded(header: &str) -> String {
                 _ => None,
             }
         });
-        if !out.is_empty() && !(after_word && bytes.is_some()) {
+        if !(out.is_empty() || after_word && bytes.is_some()) {
             out.push(b' ');
         }
         after_word = bytes.is_some();

@@ -40,7 +40,7 @@ pub(super) fn serve(state: &mut State, call: &Call<'_>, id: &str, range: &str) -
 
 fn sheet<'a>(state: &'a mut State, call: &Call<'_>, id: &str) -> Result<&'a mut Spreadsheet, Answer> {
     let sheet = state.spreadsheets.get_mut(id).ok_or_else(not_found)?;
-    if sheet.editors.iter().any(|editor| *editor == call.bearer.sub) {
+    if sheet.editors.contains(&call.bearer.sub) {
         Ok(sheet)
     } else {
         Err(error(403, "PERMISSION_DENIED", "forbidden", "The caller does not have permission"))
