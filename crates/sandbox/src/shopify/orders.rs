@@ -128,11 +128,11 @@ fn apply(order: &mut Value, input: &Value, refund: i64, transaction: i64, now: &
         returned += order["_shipping"].as_i64().unwrap_or(0);
         order["_shipping"] = 0.into();
     }
-    Ok(book(order, input["note"].clone(), returned, moved, refund, transaction, now))
+    Ok(book(order, &input["note"], returned, moved, refund, transaction, now))
 }
 
 /// Notes that money went back.
-fn book(order: &mut Value, note: Value, returned: i64, moved: i64, refund: i64, transaction: i64, now: &str) -> Value {
+fn book(order: &mut Value, note: &Value, returned: i64, moved: i64, refund: i64, transaction: i64, now: &str) -> Value {
     let there = abroad(order);
     let there = there.as_deref();
     let refunded = of_bag(&order["totalRefundedSet"]) + moved;
@@ -187,7 +187,7 @@ pub(crate) fn cancel(data: &mut Data, arguments: &Map<String, Value>, now: &str)
     if given("refundMethod")["originalPaymentMethodsRefund"] == true {
         let left = refundable(order);
         let total = of_bag(&order["currentTotalPriceSet"]);
-        book(order, Value::Null, total, left, refund, transaction, now);
+        book(order, &Value::Null, total, left, refund, transaction, now);
         for item in order["lineItems"].as_array_mut().into_iter().flatten() {
             item["refundableQuantity"] = 0.into();
             item["currentQuantity"] = 0.into();

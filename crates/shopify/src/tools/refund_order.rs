@@ -38,13 +38,15 @@ enum Restock {
     /// It was never sent.
     Cancel,
     #[default]
-    NoRestock,
+    #[serde(rename = "no_restock")]
+    Gone,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Line {
-    line_item_id: String,
+    #[serde(rename = "line_item_id")]
+    item: String,
     quantity: u32,
     #[serde(default)]
     restock: Restock,
@@ -87,7 +89,8 @@ struct Read {
 struct Suggested {
     amount_set: MoneyBag,
     maximum_refundable_set: MoneyBag,
-    suggested_transactions: Vec<SuggestedTransaction>,
+    #[serde(rename = "suggestedTransactions")]
+    payments: Vec<SuggestedTransaction>,
 }
 
 #[derive(Deserialize)]
@@ -174,7 +177,7 @@ fn check(arguments: &Arguments) -> Result<Asked, String> {
     }
     let mut lines: Vec<Value> = Vec::new();
     for line in &arguments.line_items {
-        let id = gid("LineItem", "line_item_id", &line.line_item_id)?;
+        let id = gid("LineItem", "line_item_id", &line.item)?;
         if line.quantity == 0 {
             return Err("quantity: expected at least 1".to_owned());
         }
@@ -184,7 +187,7 @@ fn check(arguments: &Arguments) -> Result<Asked, String> {
         let restock = match line.restock {
             Restock::Return => "RETURN",
             Restock::Cancel => "CANCEL",
-            Restock::NoRestock => "NO_RESTOCK",
+            Restock::Gone => "NO_RESTOCK",
         };
         lines.push(json!({"lineItemId": id, "quantity": line.quantity, "restockType": restock}));
     }
@@ -226,7 +229,7 @@ fn transactions(
     }
     let mut sum = 0_i64;
     let mut list = Vec::new();
-    for suggested in &suggested.suggested_transactions {
+    for suggested in &suggested.payments {
         let amount = &suggested.amount_set.shop_money.amount;
         sum = millionths(amount).and_then(|amount| sum.checked_add(amount)).unwrap_or(i64::MIN);
         let parent = suggested.parent_transaction.as_ref().map(|parent| &parent.id);
@@ -261,7 +264,7 @@ fn refund_key(shop: &str, arguments: &Arguments, asked: &Asked, key: Option<&str
     // Version 8, the variant of RFC 9562: made by a rule of one's own.
     bytes[6] = bytes[6] & 0x0f | 0x80;
     bytes[8] = bytes[8] & 0x3f | 0x80;
-    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let hex = |bytes: &[u8]| bytes.iter().fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"));
     let parts = [&bytes[..4], &bytes[4..6], &bytes[6..8], &bytes[8..10], &bytes[10..]];
     parts.map(hex).join("-")
 }

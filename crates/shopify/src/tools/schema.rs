@@ -335,7 +335,7 @@ pub(super) const REFUND_ORDER_INPUT: &str = r#"{
   "properties": {
     "order_id": {"type": "string", "minLength": 1, "examples": ["gid://shopify/Order/5123456789"],
       "description": "The order's id, or its digits"},
-    "line_items": {"type": "array", "maxItems": 100, "items": {"type": "object", "additionalProperties": false,
+    "line_items": {"type": "array", "items": {"type": "object", "additionalProperties": false,
         "required": ["line_item_id", "quantity"],
         "properties": {
           "line_item_id": {"type": "string", "description": "From get_order"},
@@ -343,7 +343,7 @@ pub(super) const REFUND_ORDER_INPUT: &str = r#"{
           "restock": {"enum": ["return", "cancel", "no_restock"], "default": "no_restock",
             "description": "return: it comes back on stock; cancel: it was never sent"}}},
       "examples": [[{"line_item_id": "gid://shopify/LineItem/7", "quantity": 1, "restock": "return"}]],
-      "description": "The items that are refunded"},
+      "description": "The items that are refunded, at most 100"},
     "refund_shipping": {"type": "boolean", "default": false, "examples": [true],
       "description": "Whether all of the shipping is refunded"},
     "amount": {"type": "string", "examples": ["23.90"],

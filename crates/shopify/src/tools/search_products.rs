@@ -93,7 +93,8 @@ struct Product {
     handle: Option<String>,
     status: String,
     vendor: Option<String>,
-    product_type: Option<String>,
+    #[serde(rename = "product_type")]
+    kind: Option<String>,
     stock: Option<i64>,
     url: Option<String>,
     lowest_price: Money,
@@ -110,7 +111,7 @@ impl From<Wire> for Product {
             handle: wire.handle,
             status: wire.status,
             vendor: wire.vendor,
-            product_type: wire.product_type.filter(|kind| !kind.is_empty()),
+            kind: wire.product_type.filter(|kind| !kind.is_empty()),
             stock: wire.total_inventory,
             url: wire.online_store_url,
             lowest_price: wire.price_range_v2.min_variant_price,

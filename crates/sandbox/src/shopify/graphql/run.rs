@@ -212,9 +212,10 @@ fn text_kind() -> Kind {
 /// Whether a variable of one type may stand where another is wanted.
 fn goes_into(variable: &Kind, place: &Kind) -> bool {
     match (variable, place) {
-        (Kind::Required(inner), Kind::Required(place)) => goes_into(inner, place),
+        (Kind::Required(inner), Kind::Required(place)) | (Kind::List(inner), Kind::List(place)) => {
+            goes_into(inner, place)
+        }
         (Kind::Required(inner), place) => goes_into(inner, place),
-        (Kind::List(inner), Kind::List(place)) => goes_into(inner, place),
         (Kind::Named(one), Kind::Named(other)) => one == other,
         _ => false,
     }
