@@ -17,7 +17,10 @@ use sqlx::{AssertSqlSafe, Connection as _, Executor as _, FromRow, PgConnection,
 use tempfile::TempDir;
 use url::Url;
 
-use crate::process::{Answer, Replica, answer, command};
+use crate::{
+    process::{Answer, Replica, START_BOUND, answer, command},
+    wait::within,
+};
 
 /// The organisation of the API key.
 pub const ORG: &str = "Acme";
@@ -262,6 +265,12 @@ impl Setup<'_> {
     #[must_use]
     pub fn with_all(self, settings: &[(&str, &str)]) -> Self {
         settings.iter().fold(self, |setup, (key, value)| setup.with(key, value))
+    }
+
+    /// Starts it, and again as long as it ends before it listens, as a supervisor does.
+    pub async fn start_in_the_end(self) -> Replica {
+        let start = || Replica::try_start(self.name, &self.environment, &self.cluster.key);
+        within("the replica starts", START_BOUND, start).await
     }
 
     /// Starts it.

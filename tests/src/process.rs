@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// From the start to the open port, with the schema's migration in between, on a machine that has other things to do.
-const START_BOUND: Duration = Duration::from_mins(1);
+pub(crate) const START_BOUND: Duration = Duration::from_mins(1);
 /// From a signal to the end.
 const END_BOUND: Duration = Duration::from_mins(1);
 /// An answer that takes longer is none: far above every bound of the service.
@@ -84,7 +84,15 @@ impl Answer {
 
 impl Replica {
     /// Starts it and waits until it listens. `key` is the API key that its callers send.
+    ///
+    /// # Panics
+    /// When it ends before.
     pub async fn start(name: &str, environment: &[(String, String)], key: &str) -> Self {
+        Self::try_start(name, environment, key).await.unwrap_or_else(|said| panic!("{name} ended: {said}"))
+    }
+
+    /// The same; `Err`: it ended before it listened, and said this.
+    pub async fn try_start(name: &str, environment: &[(String, String)], key: &str) -> Result<Self, String> {
         let mut child = command(environment)
             .arg("serve")
             .stdout(Stdio::null())
@@ -95,18 +103,24 @@ impl Replica {
         tokio::spawn(log.clone().keep(child.stderr.take().expect("it was asked for")));
         let mut replica =
             Self { name: name.to_owned(), url: String::new(), key: key.to_owned(), child, log, http: client() };
-        let url = within("the replica listens", START_BOUND, || {
+        let url: Result<String, String> = within("the replica listens", START_BOUND, || {
             let found = replica.log.find(|line| {
                 let rest = line.split_once("listening on ")?.1;
                 Some(rest.split([',', ' ', '"']).next()?.to_owned())
             });
             let ended = replica.child.try_wait().expect("it is our child");
-            assert!(ended.is_none(), "{name} ended with {ended:?}:\n{}", replica.log.last());
             let last = replica.log.last();
-            async move { found.ok_or(last) }
-        });
-        replica.url = url.await;
-        replica
+            async move {
+                match (found, ended) {
+                    (Some(url), _) => Ok(Ok(url)),
+                    (None, Some(ended)) => Ok(Err(format!("{ended}: {last}"))),
+                    (None, None) => Err(last),
+                }
+            }
+        })
+        .await;
+        replica.url = url?;
+        Ok(replica)
     }
 
     /// `http://127.0.0.1:PORT`.

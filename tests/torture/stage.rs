@@ -168,7 +168,8 @@ impl Stage {
         for (name, value) in self.smtp.settings() {
             setup = setup.with(name, &value);
         }
-        let replica = setup.start().await;
+        // In the middle of a crash of the database a start fails.
+        let replica = setup.start_in_the_end().await;
         *slot.url.lock().unwrap() = Some(replica.url().to_owned());
         *slot.replica.lock().await = Some(replica);
     }

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use chrono::DateTime;
 use holdfast_core::{
     AgentId, OrgId, RunId,
     agent::{RunState, StepOutcome, StopReason},
@@ -307,11 +308,12 @@ async fn a_key_has_one_effect(db: Arc<TestDatabase>) {
     assert_eq!(used(1).await, KeyUse::New, "it had no effect, so it may be repeated");
     store.give_key_up(&org, "k1", false).await.unwrap();
     let KeyUse::Unknown(attempts) = used(1).await else { panic!("nobody knows") };
-    assert_eq!((attempts.first, attempts.last), (moment(1), moment(1)));
+    let micros = |at: i64| DateTime::from_timestamp_micros(moment(at).timestamp_micros()).unwrap();
+    assert_eq!(attempts, Attempts { first: micros(1), last: micros(1) });
     let again = async |at: i64| store.use_key_again(&org, "k1", attempts, moment(at)).await.unwrap();
     let both = tokio::join!(again(5), again(5));
     assert_eq!([both.0, both.1].iter().filter(|one| **one == Changed::Yes).count(), 1, "one of them repeats it");
-    assert_eq!(used(1).await, KeyUse::UnderWay(Attempts { first: moment(1), last: moment(5) }));
+    assert_eq!(used(1).await, KeyUse::UnderWay(Attempts { first: micros(1), last: micros(5) }));
     store.keep_answer(&org, "k1", &json!({"ticket_id": "7"})).await.unwrap();
     assert_eq!(used(1).await, KeyUse::Done(json!({"ticket_id": "7"})));
     assert_eq!(store.forget_keys(moment(1)).await.unwrap(), 0);

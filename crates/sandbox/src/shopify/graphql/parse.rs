@@ -361,7 +361,7 @@ mod tests {
         assert_eq!((go.selections[0].alias.as_str(), go.selections[0].name.as_str()), ("z", "id"));
         let variables = Map::from_iter([("a".to_owned(), Json::from(vec![1]))]);
         let value = go.arguments[0].1.value(&variables).unwrap();
-        assert_eq!(value.to_string(), r#"{"a":[1],"e":"CUSTOMER","l":[true,null],"n":-1.5,"t":"x\"y"}"#);
+        assert_eq!(value, serde_json::json!({"a": [1], "e": "CUSTOMER", "l": [true, null], "n": -1.5, "t": "x\"y"}));
     }
 
     #[test]
