@@ -7,7 +7,7 @@
 
 use std::{path::Path, process::Stdio, time::Duration};
 
-use holdfast_sandbox::{GrantRequest, Sandbox};
+use holdfast_sandbox::{CLIENT_ID, CLIENT_SECRET, GrantRequest, Sandbox};
 use tokio::{process::Command, time::timeout};
 
 const BOUND: Duration = Duration::from_mins(2);
@@ -40,4 +40,47 @@ async fn zenpy_works_with_the_sandbox_for_zendesk() {
     let grant = sandbox.helpdesk("acme").unwrap().grant(&GrantRequest::default()).unwrap();
 
     passes("zendesk.py", &sandbox, &[("TOKEN", &grant.access_token)]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn python_freshdesk_works_with_the_sandbox_for_freshdesk() {
+    let sandbox = Sandbox::builder().start().await.unwrap();
+    let key = sandbox.freshdesk("acme").unwrap().api_key("ada").unwrap();
+
+    passes("helpdesk.py", &sandbox, &[("KEY", &key)]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn googles_libraries_work_with_the_sandbox_for_google() {
+    let sandbox = Sandbox::builder().start().await.unwrap();
+    let google = sandbox.google();
+    let scopes = ["openid", "gmail.readonly", "gmail.send", "calendar.events", "spreadsheets"];
+    let grant = google.grant("ada", &scopes).unwrap();
+    let settings = [
+        ("REFRESH_TOKEN", grant.refresh_token.as_str()),
+        ("CLIENT_ID", CLIENT_ID),
+        ("CLIENT_SECRET", CLIENT_SECRET),
+        ("SHEET", google.spreadsheet()),
+    ];
+
+    passes("workspace.py", &sandbox, &settings).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn shopifys_library_works_with_the_sandbox_for_shopify() {
+    let sandbox = Sandbox::builder().start().await.unwrap();
+    let shop = sandbox.shop("acme").unwrap();
+    let token = shop.grant("read_orders,write_orders,read_customers,read_products").access_token;
+    let mut authorize = url::Url::parse(&format!("{}/admin/oauth/authorize", shop.url())).unwrap();
+    authorize.query_pairs_mut().extend_pairs([
+        ("client_id", CLIENT_ID),
+        ("scope", "read_orders,read_products"),
+        ("redirect_uri", "http://127.0.0.1/oauth/callback"),
+        ("state", "opaque"),
+    ]);
+    let back = sandbox.consent(authorize.as_str(), "").unwrap();
+    let settings =
+        [("CALLBACK", back.as_str()), ("TOKEN", &token), ("CLIENT_ID", CLIENT_ID), ("CLIENT_SECRET", CLIENT_SECRET)];
+
+    passes("shop.py", &sandbox, &settings).await;
 }

@@ -290,6 +290,7 @@ async fn doctor_says_what_is_wrong_and_what_to_do(db: Arc<Database>) {
             "lifeboat",
             "mail server",
             "OAuth app",
+            "OAuth app",
             "public URL"
         ]
     );

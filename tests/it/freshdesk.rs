@@ -2,13 +2,8 @@
 
 use std::sync::Arc;
 
-use holdfast_app::config::ProviderConfig;
 use holdfast_sandbox::Freshdesk;
-use holdfast_tests::{
-    database::Database,
-    on_both,
-    service::{TestApp, sandbox},
-};
+use holdfast_tests::{database::Database, on_both, service::TestApp};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -22,12 +17,8 @@ fn import(acme: &Freshdesk) -> Value {
 }
 
 async fn a_key_works_everywhere_until_it_is_reset(db: Arc<Database>) {
-    let freshdesk = sandbox().await;
-    let acme = freshdesk.freshdesk("acme").unwrap();
-    let base_url_override = Some(freshdesk.freshdesk_override());
-    let settings = ProviderConfig { base_url_override, ..ProviderConfig::default() };
-    let app = TestApp::builder(&db).with(|config| drop(config.providers.insert("freshdesk".to_owned(), settings)));
-    let app = app.start().await;
+    let app = TestApp::start(&db).await;
+    let acme = app.sandbox.freshdesk("acme").unwrap();
 
     let id = app.post("/connectors", import(&acme)).await.expect(201).text_of("id");
 
@@ -42,7 +33,7 @@ async fn a_key_works_everywhere_until_it_is_reset(db: Arc<Database>) {
     assert_eq!(acme.conversations(5).last().unwrap()["body_text"], "Seen.");
     let passed = app.proxy(Method::GET, &id, "api/v2/tickets/5", "").await.expect(200);
     assert_eq!(passed.json["id"], 5);
-    assert_eq!(app.token(&id).await.expect(200).json["base_url"], format!("{}/freshdesk/acme", freshdesk.url()));
+    assert_eq!(app.token(&id).await.expect(200).json["base_url"], acme.url());
 
     acme.reset_key("ada");
     let before = acme.counters().api_calls;

@@ -181,12 +181,14 @@ impl Builder {
         self.config.listen = listener.local_addr().expect("it is bound");
         let zendesk = self.config.providers.entry("zendesk".to_owned()).or_default();
         zendesk.base_url_override = Some(self.elsewhere.unwrap_or_else(|| sandbox.zendesk_override()));
-        let freshdesk = self.config.providers.entry("freshdesk".to_owned()).or_default();
-        freshdesk.base_url_override = Some(sandbox.freshdesk_override());
-        let google = self.config.providers.entry("google".to_owned()).or_default();
-        google.base_url_override.get_or_insert_with(|| sandbox.google_override());
-        let shopify = self.config.providers.entry("shopify".to_owned()).or_default();
-        shopify.base_url_override = Some(sandbox.shopify_override());
+        for (provider, place) in [
+            ("freshdesk", sandbox.freshdesk_override()),
+            ("google", sandbox.google_override()),
+            ("shopify", sandbox.shopify_override()),
+        ] {
+            let settings = self.config.providers.entry(provider.to_owned()).or_default();
+            settings.base_url_override.get_or_insert(place);
+        }
         let guard = Guard::new(&self.config.network.allow_private_hosts);
         let client = GuardedHttp::new(guard, Duration::from_secs(2)).expect("the client can be built");
         let mail = mail::transport(&self.config).expect("the mail server's settings are right");

@@ -179,7 +179,7 @@ impl Checked {
         let call = ToolCall {
             tool: self.call.tool.clone(),
             arguments: self.call.arguments.clone(),
-            idempotency_key: self.call.idempotency_key.clone(),
+            idempotency_key: self.call.idempotency_key.as_deref().map(|key| provider_key(&self.call.org, key)),
         };
         match self.provider.call(&api, &call).await {
             Ok(output) => Ok(output.0),
@@ -215,6 +215,12 @@ impl Checked {
         let call = serde_json::json!([agent, self.call.connector, self.call.tool, self.call.arguments]);
         Sha256::digest(call.to_string().as_bytes()).into()
     }
+}
+
+/// A key as the provider sees it: two organisations on one account may use the same word for different things.
+fn provider_key(org: &OrgId, key: &str) -> String {
+    let digest = Sha256::digest(format!("{org}\n{key}").as_bytes());
+    digest.iter().take(16).fold("hf-".to_owned(), |text, byte| format!("{text}{byte:02x}"))
 }
 
 fn under_way() -> Problem {

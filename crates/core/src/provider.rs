@@ -76,11 +76,6 @@ pub trait Provider: Send + Sync + 'static {
     fn token_header(&self) -> Option<HeaderName> {
         None
     }
-    /// Whether an OAuth app has one refreshable grant per account, so that a second connector's would end the first one's.
-    /// Such a connector is refused before its code is exchanged, whichever organisation has the first.
-    fn one_grant_per_account(&self) -> bool {
-        false
-    }
     /// What is sent, beside `grant_type` and `subject_token` (RFC 8693), to exchange a token that never ends for one that is
     /// renewed. The old one is dead then, so it is done once; asked for again for some time, it brings the same new one.
     /// `None`: such a token stays as it is.
@@ -118,6 +113,9 @@ pub struct Grants {
     /// Giving back one grant of a user ends all of theirs to the same OAuth app. So none is given back while another
     /// connector works with one.
     pub end_together: bool,
+    /// An OAuth app has one refreshable grant per account, so that a second connector's would end the first one's. Such a
+    /// connector is refused before its code is exchanged, whichever organisation has the first.
+    pub one_per_account: bool,
 }
 
 /// Why a callback's code is not exchanged. Neither holds a secret or what an attacker wrote.

@@ -158,7 +158,7 @@ impl Provider for Google {
 
     /// <https://developers.google.com/identity/protocols/oauth2/web-server#tokenrevoke>
     fn grants(&self) -> Grants {
-        Grants { need_refresh_token: true, end_together: true }
+        Grants { need_refresh_token: true, end_together: true, ..Grants::default() }
     }
 
     fn refused_consent(&self, error: &str) -> Option<&'static str> {

@@ -17,8 +17,8 @@ use holdfast_core::{
     error::{Error, Result},
     exchange::{Refusal, Verdict},
     provider::{
-        About, Account, ApiAnswer, Auth, AuthKind, CallbackRefused, ClientAuth, Identity, Invalid, OAuth2, Provider,
-        RefreshLife, Rotation, Scope, TokenBody,
+        About, Account, ApiAnswer, Auth, AuthKind, CallbackRefused, ClientAuth, Grants, Identity, Invalid, OAuth2,
+        Provider, RefreshLife, Rotation, Scope, TokenBody,
     },
     tool::{ToolCall, ToolOutput},
 };
@@ -175,8 +175,8 @@ impl Provider for Shopify {
         Some(HeaderName::from_static("x-shopify-access-token"))
     }
 
-    fn one_grant_per_account(&self) -> bool {
-        true
+    fn grants(&self) -> Grants {
+        Grants { one_per_account: true, ..Grants::default() }
     }
 
     /// <https://shopify.dev/docs/apps/build/authentication-authorization/migrate-to-expiring-offline-access-tokens>

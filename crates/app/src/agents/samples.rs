@@ -34,8 +34,9 @@ pub struct SampleConnector {
     pub words: String,
 }
 
-const FILES: [&str; 2] = [
+const FILES: [&str; 3] = [
     include_str!("../../samples/annotate_urgent_tickets.json"),
+    include_str!("../../samples/order_status.json"),
     include_str!("../../samples/tag_and_answer_by_rule.json"),
 ];
 
@@ -66,11 +67,15 @@ mod tests {
     #[test]
     fn every_sample_can_be_made_an_agent_of() {
         let providers = registry::providers(&Config::default()).unwrap();
-        let tools = providers.find("zendesk").unwrap().about().tools;
-        for sample in all() {
+        let tools = |provider: &str| providers.find(provider).unwrap().about().tools;
+        for (helpdesk, sample) in
+            ["zendesk", "freshdesk"].into_iter().flat_map(|one| all().iter().map(move |s| (one, s)))
+        {
             let playbook = Playbook::parse(&sample.runner).unwrap_or_else(|error| panic!("{}: {error}", sample.id));
-            let roles: Vec<_> =
-                sample.connectors.iter().map(|one| Role { name: &one.role, tools, granted: None }).collect();
+            let of = |role: &str| if role == "shop" { tools("shopify") } else { tools(helpdesk) };
+            let roles =
+                sample.connectors.iter().map(|one| Role { name: &one.role, tools: of(&one.role), granted: None });
+            let roles: Vec<_> = roles.collect();
             playbook.check(&roles).unwrap_or_else(|error| panic!("{}: {error}", sample.id));
             Trigger::every(sample.every_secs).unwrap();
             assert!(crate::care::is_name(&sample.name) && !sample.description.is_empty());

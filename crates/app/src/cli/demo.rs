@@ -1,4 +1,4 @@
-//! `holdfast demo`: the service with a sandbox Zendesk, an organisation, its people, a key and a connector, all made up, in
+//! `holdfast demo`: the service with sandbox providers, an organisation, its people, a key and a connector, all made up, in
 //! one folder. Started again it goes on: what the sandbox has issued it still honours, on the same ports if they are free.
 
 mod browser;
@@ -118,23 +118,29 @@ fn config(folder: &Folder, sandbox: &Sandbox) -> anyhow::Result<Config> {
     config.mail.from = Some(FROM.to_owned());
     // Whoever breaks one thing after the other wants to read of each.
     config.mail.digest_window = Duration::from_secs(15);
-    config.oauth_apps.insert(
-        "zendesk".to_owned(),
-        OAuthAppConfig {
-            client_id: CLIENT_ID.to_owned(),
-            client_secret: Some(CLIENT_SECRET.to_owned().into()),
-            client_secret_file: None,
-            next_client_secret: None,
-            next_client_secret_file: None,
-            client_secret_expires_at: None,
-        },
-    );
-    let zendesk = ProviderConfig {
-        base_url_override: Some(sandbox.zendesk_override()),
-        access_token_life: Some(TOKEN_LIFE),
-        ..ProviderConfig::default()
-    };
-    config.providers.insert("zendesk".to_owned(), zendesk);
+    for provider in ["google", "shopify", "zendesk"] {
+        config.oauth_apps.insert(
+            provider.to_owned(),
+            OAuthAppConfig {
+                client_id: CLIENT_ID.to_owned(),
+                client_secret: Some(CLIENT_SECRET.to_owned().into()),
+                client_secret_file: None,
+                next_client_secret: None,
+                next_client_secret_file: None,
+                client_secret_expires_at: None,
+            },
+        );
+    }
+    for (provider, place) in [
+        ("freshdesk", sandbox.freshdesk_override()),
+        ("google", sandbox.google_override()),
+        ("shopify", sandbox.shopify_override()),
+        ("zendesk", sandbox.zendesk_override()),
+    ] {
+        let settings = ProviderConfig { base_url_override: Some(place), ..ProviderConfig::default() };
+        config.providers.insert(provider.to_owned(), settings);
+    }
+    config.providers.entry("zendesk".to_owned()).or_default().access_token_life = Some(TOKEN_LIFE);
     Ok(config)
 }
 

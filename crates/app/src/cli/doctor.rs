@@ -206,6 +206,7 @@ fn examine_providers(config: &Config, seams: &Seams, stored: &[StoredApp], used:
     };
     let mut findings = Vec::new();
     let none_at_all = config.oauth_apps.is_empty() && stored.is_empty();
+    let mut unused = Vec::new();
     for provider in providers.iter().filter(|provider| provider.about().auth_kind == AuthKind::OAuth2) {
         let about = provider.about();
         let of_ui = stored.iter().find(|app| app.provider == about.id);
@@ -224,12 +225,16 @@ fn examine_providers(config: &Config, seams: &Seams, stored: &[StoredApp], used:
                 about.id
             );
             let detail = format!("{} has none, so it cannot be connected", about.name);
-            findings.push(if none_at_all || used.iter().any(|id| id == about.id) {
-                bad("OAuth app", detail, remedy)
+            if none_at_all || used.iter().any(|id| id == about.id) {
+                findings.push(bad("OAuth app", detail, remedy));
             } else {
-                good("OAuth app", detail)
-            });
+                unused.push(about.name);
+            }
         }
+    }
+    if !unused.is_empty() {
+        let detail = format!("{}: none, and no connector that needs one", unused.join(", "));
+        findings.push(good("OAuth app", detail));
     }
     let ends = oauth_apps::ends(&config.oauth_apps, stored);
     for warning in ends.iter().filter_map(|end| end.warning(seams.clock.now())) {

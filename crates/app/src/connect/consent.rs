@@ -267,7 +267,7 @@ async fn may_redeem(
             });
         }
     }
-    if !asked.provider.one_grant_per_account() {
+    if !asked.provider.grants().one_per_account {
         return Ok(client);
     }
     let account = &asked.account;

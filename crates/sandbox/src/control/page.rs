@@ -33,7 +33,8 @@ pub(super) fn overview(world: &World, request: &Request) -> Answer {
 <p class="soft">What an admin at Zendesk would see and do, and what no provider has: buttons for its bad days. Its clock
 says {now} UTC{offset}. <a href="/control">Look again</a></p>
 {notice}
-{desks}"#,
+{desks}
+{others}"#,
         now = time(now_ms, &iso(now_ms)[11..19]),
         offset = match world.clock.offset_secs() {
             0 => String::new(),
@@ -41,8 +42,31 @@ says {now} UTC{offset}. <a href="/control">Look again</a></p>
         },
         notice = notice(world, request),
         desks = each(world.all(), |desk| section(&desk, now_ms)),
+        others = others(world, now_ms),
     );
     shown(world, "Providers", &main)
+}
+
+/// What there is to connect beside: which account, and as whom.
+fn others(world: &World, now_ms: i64) -> String {
+    let keys = world.freshdesk.find("acme", &world.start.url, now_ms).map_or_else(String::new, |account| {
+        each(locked(&account.data).agents.iter().filter(|agent| agent.active).take(2), |agent| {
+            let (name, key) = (escape(&agent.name), escape(&agent.api_key));
+            format!(r#"<li><span class="grow">API key of {name}</span><code>{key}</code></li>"#)
+        })
+    });
+    format!(
+        r#"<section class="card" id="others" aria-labelledby="others-title">
+<div class="head"><h2 id="others-title">More to connect</h2></div>
+<h3>Freshdesk <small>acme.freshdesk.com</small></h3>
+<p class="soft">What each agent's profile shows.</p>
+<ul class="rows">{keys}</ul>
+<h3>Google <small>ada@example.com</small></h3>
+<p class="soft">Its consent page asks what to allow.</p>
+<h3>Shopify <small>acme.myshopify.com</small></h3>
+<p class="soft">Its page asks whether to install.</p>
+</section>"#
+    )
 }
 
 /// A page of the control, in its frame.
