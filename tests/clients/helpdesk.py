@@ -20,8 +20,9 @@ api = client(os.environ["KEY"])
 me = api.agents.currently_authenticated_agent()
 assert me.id and me.contact["email"], me
 
-page = api.tickets.list_tickets(per_page=100)
-assert len(page) > 30, len(page)
+lately = api.tickets.list_tickets(per_page=100)
+page = api.tickets.list_tickets(updated_since="2020-01-01T00:00:00Z", per_page=10)
+assert len(page) > 30 > len(lately), (len(page), len(lately))
 ticket = api.tickets.get_ticket(page[0].id)
 assert ticket.id == page[0].id and ticket.subject == page[0].subject
 assert ticket.status in ("open", "pending", "resolved", "closed"), ticket.status
@@ -36,8 +37,9 @@ reply = api.comments.create_reply(made.id, "For Zoe")
 said = api.comments.list_comments(made.id)
 assert [one.body_text for one in said] == ["For colleagues", "For Zoe"], [one.body_text for one in said]
 
-people = api.contacts.list_contacts(email="zoe@example.org")
-assert [person.email for person in people] == ["zoe@example.org"]
+assert api.contacts.list_contacts(email="zoe@example.org") == [], "a new contact is not verified yet"
+people = api.contacts.list_contacts(email="zoe@example.org", state="unverified")
+assert [person.email for person in people] == ["zoe@example.org"], [person.email for person in people]
 
 try:
     api.tickets.get_ticket(99999999)
@@ -52,7 +54,7 @@ except FreshdeskUnauthorized:
 
 done(
     "agents/me with a key, and 401 with a wrong one",
-    "tickets: list by pages, read, create, change, 404",
+    "tickets: list of 30 days and of all by pages, read, create, change, 404",
     "notes and replies, and the conversation with both",
-    "contacts by address",
+    "contacts by address and state",
 )

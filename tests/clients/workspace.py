@@ -56,10 +56,11 @@ message = email.message.EmailMessage()
 message["To"], message["Subject"] = "bob@example.com", "Schön, 日本"
 message.set_content("Hello")
 sent = mail.messages().send(userId="me", body={"raw": base64.urlsafe_b64encode(message.as_bytes()).decode()}).execute()
-again = mail.messages().get(userId="me", id=sent["id"], format="raw").execute()
-assert b"Hello" in base64.urlsafe_b64decode(again["raw"])
+again = mail.messages().get(userId="me", id=sent["id"], format="full").execute()
+assert b"Hello" in base64.urlsafe_b64decode(again["payload"]["body"]["data"])
+assert "SENT" in again["labelIds"]
 
-events = service("calendar", "v3", "www.googleapis.com").events()
+events = service("calendar", "v3", "www.googleapis.com/calendar/v3").events()
 day = {"start": {"date": "2026-12-24"}, "end": {"date": "2026-12-25"}, "summary": "Closed"}
 made = events.insert(calendarId="primary", body=day).execute()
 listed = events.list(calendarId="primary", timeMin="2026-12-23T00:00:00Z", singleEvents=True, orderBy="startTime").execute()

@@ -12,11 +12,20 @@ pub(super) struct Sent {
     mime_type: String,
 }
 
+/// Lines that end as Unix ends them are taken as well: Google's own samples send them so.
+fn with_crlf(bytes: Vec<u8>) -> Vec<u8> {
+    if bytes.contains(&b'\r') {
+        return bytes;
+    }
+    let lines: Vec<_> = bytes.split(|byte| *byte == b'\n').collect();
+    lines.join(&b"\r\n"[..])
+}
+
 impl Sent {
     /// From `raw`. The error is what the API would say.
     pub(super) fn read(raw: &str) -> Result<Self, String> {
         let bytes = URL_SAFE_NO_PAD.decode(raw.trim_end_matches('=')).or_else(|_| URL_SAFE.decode(raw));
-        let bytes = bytes.map_err(|_| "Invalid value for ByteString".to_owned())?;
+        let bytes = with_crlf(bytes.map_err(|_| "Invalid value for ByteString".to_owned())?);
         let split =
             bytes.windows(4).position(|window| window == b"\r\n\r\n").ok_or("Invalid message: no header ends")?;
         let (head, body) = (&bytes[..split], &bytes[split + 4..]);
