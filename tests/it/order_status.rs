@@ -70,7 +70,7 @@ async fn who_asks_for_an_order_gets_a_note_with_its_status_once(db: Arc<Database
         assert_eq!(app.app.run_due_agents().await.unwrap(), 1);
 
         let found = notes(&app, &helpdesk, &asks).await;
-        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!(found.len(), 1, "{found:?} {first}");
         assert!(found[0].contains("Order #10") && found[0].contains("payment paid"), "{found:?}");
         assert!(found[0].contains("tracking") && found[0].contains("(holdfast_order_status)"), "{found:?}");
         for untouched in [stranger, other] {
