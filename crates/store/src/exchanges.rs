@@ -177,7 +177,7 @@ impl Store {
         let marked: Option<sql::Id> = sql::one(&tx, doing, mark, values![id]).await?;
         let mut values = values![id, micros(at), OutcomeKind::OwnerLost.as_str()];
         // Its owner may have come back since it was looked at: it will settle the row itself, and may hold the new set.
-        let lost = match loss {
+        let so_still = match loss {
             Loss::Forgotten => {
                 values.extend(values![self.replica()]);
                 "holder = $4".to_owned()
@@ -189,8 +189,9 @@ impl Store {
                 if loss == Loss::Silent { format!("NOT {alive}") } else { format!("NOT ({alive} AND {connected})") }
             }
         };
-        let close =
-            format!("UPDATE exchanges SET closed_at = $2, outcome = $3 WHERE id = $1 AND closed_at IS NULL AND {lost}");
+        let close = format!(
+            "UPDATE exchanges SET closed_at = $2, outcome = $3 WHERE id = $1 AND closed_at IS NULL AND {so_still}"
+        );
         if sql::run(&tx, doing, close, values).await? == 0 {
             tx.rollback().await.map_err(sql::failed(doing))?;
             return Ok(Changed::No);
