@@ -7,6 +7,7 @@ mod connect;
 mod connectors;
 mod demo;
 mod harness;
+mod keys;
 mod mail;
 mod pages;
 mod picture;
