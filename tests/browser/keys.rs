@@ -47,6 +47,7 @@ async fn a_key_is_given_by_a_link_and_replaced_in_place() {
             chromium.fill("API key", &new).await;
             chromium.press("Replace the key").await;
             chromium.shows("acme.freshdesk.com is connected").await;
+            chromium.shows("A key is not refreshed.").await;
             chromium.inspect("key-4-replaced").await;
             chromium.open(&app.at("/connectors/new/freshdesk")).await;
             chromium.inspect("key-5-form").await;

@@ -536,7 +536,7 @@ async fn a_bad_agent_is_told_where_and_what_to_write(db: Arc<Database>) {
         (
             json!({ "sample": "x", "connectors": one }),
             "sample",
-            "there are annotate_urgent_tickets, tag_and_answer_by_rule",
+            "there are annotate_urgent_tickets, order_status, tag_and_answer_by_rule",
         ),
         (made(json!({ "kind": "llm" }), one.clone()), "runner.kind", "the one kind of runner is playbook"),
         (
@@ -601,7 +601,7 @@ async fn an_agent_is_made_changed_and_deleted(db: Arc<Database>) {
     let app = TestApp::start(&db).await;
     let acme = app.import_with("acme", json!({ "alias": "old-7" })).await;
     let samples = app.get("/agent-samples").await.expect(200).json;
-    assert_eq!(samples["data"].as_array().unwrap().len(), 2);
+    assert_eq!(samples["data"].as_array().unwrap().len(), 3);
 
     let made = app
         .post("/agents", json!({ "sample": "annotate_urgent_tickets", "connectors": [{ "connector": "old-7" }] }))
