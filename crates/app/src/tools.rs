@@ -140,6 +140,7 @@ impl Checked {
         };
         let org = self.call.org.clone();
         let now = app.seams.clock.now();
+        let mut repeated = false;
         match app.store.use_key(&org, &key, &self.hash(), now).await? {
             KeyUse::New => {}
             KeyUse::Done(answer) => return Ok(answer),
@@ -158,18 +159,20 @@ impl Checked {
                 if app.store.use_key_again(&org, &key, attempts, now).await? == Changed::No {
                     return Err(under_way());
                 }
+                repeated = true;
             }
         }
         let made = self.make(app).await;
         let noted = match &made {
             Ok(answer) => app.store.keep_answer(&org, &key, &without_nul(answer)).await,
-            Err(failed) => app.store.give_key_up(&org, &key, failed.without_effect).await,
+            Err(failed) => app.store.give_key_up(&org, &key, now, failed.without_effect).await,
         };
         if let Err(error) = noted {
             // The row stays as it was taken: a repeated call is not made again.
             warn!(error = %error, "could not note how a call under an idempotency key ended");
         }
-        made.map_err(|failed| failed.problem)
+        // Whatever this attempt was refused for, an earlier one may have had its effect.
+        made.map_err(|failed| if repeated { failed.problem.maybe_done() } else { failed.problem })
     }
 
     /// Makes the call.

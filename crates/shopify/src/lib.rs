@@ -150,9 +150,9 @@ impl Provider for Shopify {
         }))
     }
 
-    /// Consent and tokens; and the endpoint that takes the app off the shop.
+    /// Consent and tokens; the endpoints that mint delegate tokens, and the one that takes the app off the shop.
     fn oauth_paths(&self) -> &'static [&'static str] {
-        &["admin/oauth", "admin/api_permissions"]
+        &["admin/oauth", "admin/access_tokens", "admin/api_permissions"]
     }
 
     fn verdict(&self, refusal: &Refusal) -> Option<Verdict> {

@@ -142,8 +142,8 @@ impl Store {
     }
 
     /// Names the account of a connector that has none yet. `Exists`: the org has that account on another connector, and
-    /// nothing was changed; `New`: it is this connector's now, or was already. Two at once: one gets an error, and finds
-    /// out at the next try.
+    /// nothing was changed; `New`: it is this connector's now, or was already; `Exists` with its own id: it was given another
+    /// account meanwhile. Two at once: one gets an error, and finds out at the next try.
     pub async fn name_account(&self, id: &ConnectorId, account: &str, name: &str) -> Result<Created, StoreError> {
         let doing = "name the account of a connector";
         let tx = self.transaction(doing).await?;
@@ -155,8 +155,15 @@ impl Store {
             _ => {
                 let sql = "UPDATE connectors SET account = $2, name = CASE WHEN name = '' THEN $3 ELSE name END \
                            WHERE id = $1 AND account = ''";
-                sql::run(&tx, doing, sql, values![id.as_str(), account, name]).await?;
-                Created::New(id.clone())
+                let named = sql::run(&tx, doing, sql, values![id.as_str(), account, name]).await? > 0;
+                let look = "SELECT account AS id FROM connectors WHERE id = $1";
+                let now: Option<sql::Id> = sql::one(&tx, doing, look, values![id.as_str()]).await?;
+                // One that is gone is found to be when its grant is stored.
+                if named || now.is_none_or(|now| now.id == account) {
+                    Created::New(id.clone())
+                } else {
+                    Created::Exists(id.clone())
+                }
             }
         };
         tx.commit().await.map_err(sql::failed(doing))?;

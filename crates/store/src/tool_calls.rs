@@ -100,14 +100,27 @@ impl Store {
         sql::run(self.db(), "keep the answer to a call", sql, values).await.map(|_| ())
     }
 
-    /// The call failed: surely without effect, so that it may be repeated; or nobody knows.
-    pub async fn give_key_up(&self, org: &OrgId, key: &str, surely: bool) -> Result<(), StoreError> {
-        let sql = if surely {
-            "DELETE FROM tool_calls WHERE org_id = $1 AND key = $2 AND state = 'open'"
-        } else {
-            "UPDATE tool_calls SET state = 'unknown' WHERE org_id = $1 AND key = $2 AND state = 'open'"
-        };
-        sql::run(self.db(), "give an idempotency key up", sql, values![org.as_str(), key]).await.map(|_| ())
+    /// The attempt of that moment failed: surely without effect, so that the call may be repeated; or nobody knows. What is
+    /// sure of an attempt is not sure of the ones before it: their outcome stays unknown. One that was overtaken by another
+    /// has no say.
+    pub async fn give_key_up(
+        &self,
+        org: &OrgId,
+        key: &str,
+        attempt: DateTime<Utc>,
+        surely: bool,
+    ) -> Result<(), StoreError> {
+        let doing = "give an idempotency key up";
+        let values = || values![org.as_str(), key, micros(attempt)];
+        let own = "WHERE org_id = $1 AND key = $2 AND state = 'open' AND COALESCE(taken_at, created_at) = $3";
+        if surely {
+            let forget = format!("DELETE FROM tool_calls {own} AND taken_at IS NULL");
+            if sql::run(self.db(), doing, forget, values()).await? > 0 {
+                return Ok(());
+            }
+        }
+        let unknown = format!("UPDATE tool_calls SET state = 'unknown' {own}");
+        sql::run(self.db(), doing, unknown, values()).await.map(|_| ())
     }
 
     /// Forgets keys that were first used before this moment. Answers how many.

@@ -213,13 +213,21 @@ async fn go_on(app: &Arc<App>, grant: &KeptGrant) -> Result<(), StoreError> {
         take_out(app, grant).await;
         return Ok(());
     }
-    // The session may have been started again since; this consent keeps its own place in the order.
-    let session = session.map(|session| Session { sequence: grant.sequence, ..session });
+    // The session may have been started again since; this consent keeps its own place in the order, and its account.
+    let account = Some(grant.account.clone());
+    let session = session.map(|session| Session { sequence: grant.sequence, account, ..session });
     let asked = match &session {
         Some(session) => asked(app, session).await,
         None => Err(NotAsked::Removed),
     };
     match (session, asked) {
+        // The connector was given another account meanwhile: what was brought is for nobody's host but its own.
+        (Some(session), Ok(asked)) if asked.account.id != grant.account => {
+            let (expected, got) = (asked.account.display.clone(), grant.account.clone());
+            let ending = Ending::OtherAccount { expected, got_id: got.clone(), got };
+            let ended = ended(asked.provider.about().name, ending);
+            finish(app, &session, &ended, Some(grant), &mut Progress::default()).await;
+        }
         (Some(session), Ok(asked)) => {
             let mut progress = Progress::default();
             let ending = settle(app, &session, &asked, grant, &mut progress).await;
@@ -398,6 +406,12 @@ async fn store(
         let name = || app.store.name_account(id, &account.id, &account.display);
         match app.engine.insist("name the account of a connector", name).await {
             Created::New(_) => {}
+            Created::Exists(own) if own == *id => {
+                give_back(app, asked, secret).await;
+                let named = app.engine.snapshot(id).await.ok().flatten().map(|named| named.account.clone());
+                let got = account.display.clone();
+                return Ending::OtherAccount { expected: named.unwrap_or_default(), got, got_id: account.id.clone() };
+            }
             Created::Exists(other) | Created::AliasTaken(other) => {
                 give_back(app, asked, secret).await;
                 return Ending::Taken { account: account.display.clone(), connector: Some(other.to_string()) };

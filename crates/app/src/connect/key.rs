@@ -105,6 +105,11 @@ async fn open(app: &App, visitor: &Visitor, state: &SecretString) -> Result<Open
     if !same_browser(app, &visitor.jar, &found) {
         return Err(Early::OtherBrowser);
     }
+    // A consent at the provider has a state as well, and no key.
+    match connector(app, &found).await {
+        Ok((_, provider)) if provider.about().auth_kind == AuthKind::ApiKey => {}
+        _ => return Err(Early::Unknown),
+    }
     if found.state_used_at.is_some() {
         return Ok(Open::Used(Box::new(found)));
     }

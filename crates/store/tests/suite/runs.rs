@@ -304,9 +304,9 @@ async fn a_key_has_one_effect(db: Arc<TestDatabase>) {
     assert!(matches!(used(1).await, KeyUse::UnderWay(_)));
     assert_eq!(used(2).await, KeyUse::Another);
     assert_eq!(store.use_key(&stranger, "k1", &[1; 32], moment(1)).await.unwrap(), KeyUse::New);
-    store.give_key_up(&org, "k1", true).await.unwrap();
+    store.give_key_up(&org, "k1", moment(1), true).await.unwrap();
     assert_eq!(used(1).await, KeyUse::New, "it had no effect, so it may be repeated");
-    store.give_key_up(&org, "k1", false).await.unwrap();
+    store.give_key_up(&org, "k1", moment(1), false).await.unwrap();
     let KeyUse::Unknown(attempts) = used(1).await else { panic!("nobody knows") };
     let micros = |at: i64| DateTime::from_timestamp_micros(moment(at).timestamp_micros()).unwrap();
     assert_eq!(attempts, Attempts { first: micros(1), last: micros(1) });
@@ -314,6 +314,11 @@ async fn a_key_has_one_effect(db: Arc<TestDatabase>) {
     let both = tokio::join!(again(5), again(5));
     assert_eq!([both.0, both.1].iter().filter(|one| **one == Changed::Yes).count(), 1, "one of them repeats it");
     assert_eq!(used(1).await, KeyUse::UnderWay(Attempts { first: micros(1), last: micros(5) }));
+    // What was overtaken has no say; and what is sure of the second attempt is not sure of the first.
+    store.give_key_up(&org, "k1", moment(1), true).await.unwrap();
+    assert!(matches!(used(1).await, KeyUse::UnderWay(_)));
+    store.give_key_up(&org, "k1", moment(5), true).await.unwrap();
+    assert_eq!(used(1).await, KeyUse::Unknown(Attempts { first: micros(1), last: micros(5) }));
     store.keep_answer(&org, "k1", &json!({"ticket_id": "7"})).await.unwrap();
     assert_eq!(used(1).await, KeyUse::Done(json!({"ticket_id": "7"})));
     assert_eq!(store.forget_keys(moment(1)).await.unwrap(), 0);
