@@ -17,9 +17,8 @@ use holdfast_core::{
     ApiClient,
     error::{Error, ErrorKind, Result, Retry},
     ports::{HttpFailure, Sent},
-    tool::{Access, Repeat, Tool, ToolCall, ToolOutput},
+    tool::{Access, Repeat, Tool, ToolCall, ToolOutput, invalid, unknown},
 };
-use serde::{Serialize, de::DeserializeOwned};
 
 /// What the tools are called.
 pub(crate) mod name {
@@ -109,49 +108,19 @@ pub(crate) const ALL: &[Tool] = &[
 
 pub(crate) async fn call(api: &ApiClient, call: &ToolCall) -> Result<ToolOutput> {
     match call.tool.as_str() {
-        name::SEARCH_MAIL => Ok(output(search_mail::run(api, arguments(api, name::SEARCH_MAIL, call)?).await?)),
-        name::GET_MAIL => Ok(output(get_mail::run(api, arguments(api, name::GET_MAIL, call)?).await?)),
-        name::SEND_MAIL => Ok(output(send_mail::run(api, arguments(api, name::SEND_MAIL, call)?).await?)),
-        name::REPLY_MAIL => Ok(output(reply_mail::run(api, arguments(api, name::REPLY_MAIL, call)?).await?)),
-        name::LIST_EVENTS => Ok(output(list_events::run(api, arguments(api, name::LIST_EVENTS, call)?).await?)),
+        name::SEARCH_MAIL => Ok(ToolOutput::of(&search_mail::run(api, call.read(api, name::SEARCH_MAIL)?).await?)),
+        name::GET_MAIL => Ok(ToolOutput::of(&get_mail::run(api, call.read(api, name::GET_MAIL)?).await?)),
+        name::SEND_MAIL => Ok(ToolOutput::of(&send_mail::run(api, call.read(api, name::SEND_MAIL)?).await?)),
+        name::REPLY_MAIL => Ok(ToolOutput::of(&reply_mail::run(api, call.read(api, name::REPLY_MAIL)?).await?)),
+        name::LIST_EVENTS => Ok(ToolOutput::of(&list_events::run(api, call.read(api, name::LIST_EVENTS)?).await?)),
         name::CREATE_EVENT => {
             let key = call.idempotency_key.as_deref();
-            Ok(output(create_event::run(api, arguments(api, name::CREATE_EVENT, call)?, key).await?))
+            Ok(ToolOutput::of(&create_event::run(api, call.read(api, name::CREATE_EVENT)?, key).await?))
         }
-        name::READ_SHEET => Ok(output(read_sheet::run(api, arguments(api, name::READ_SHEET, call)?).await?)),
-        name::APPEND_SHEET => Ok(output(append_sheet::run(api, arguments(api, name::APPEND_SHEET, call)?).await?)),
-        _ => {
-            let names: Vec<&str> = ALL.iter().map(|tool| tool.name).collect();
-            let message = format!("there is no such tool; there are {}", names.join(", "));
-            Err(api.error("call", ErrorKind::NotFound, message))
-        }
+        name::READ_SHEET => Ok(ToolOutput::of(&read_sheet::run(api, call.read(api, name::READ_SHEET)?).await?)),
+        name::APPEND_SHEET => Ok(ToolOutput::of(&append_sheet::run(api, call.read(api, name::APPEND_SHEET)?).await?)),
+        _ => Err(unknown(api, ALL)),
     }
-}
-
-fn output(answer: impl Serialize) -> ToolOutput {
-    ToolOutput(serde_json::to_value(answer).expect("these types have string keys and no failing parts"))
-}
-
-fn arguments<T: DeserializeOwned>(api: &ApiClient, tool: &'static str, call: &ToolCall) -> Result<T> {
-    parse(&call.arguments).map_err(|message| api.error(tool, ErrorKind::Invalid, message))
-}
-
-/// The message names the argument, and what may stand there.
-fn parse<T: DeserializeOwned>(arguments: &serde_json::Value) -> Result<T, String> {
-    // Serde would take a list for the fields in their order.
-    if !arguments.is_object() {
-        return Err("expected an object of named arguments".to_owned());
-    }
-    serde_path_to_error::deserialize(arguments).map_err(|error| {
-        let place = error.path().to_string();
-        let said = error.into_inner();
-        if place == "." { said.to_string() } else { format!("{place}: {said}") }
-    })
-}
-
-/// An argument that is wrong in itself.
-fn invalid(api: &ApiClient, tool: &'static str, message: impl Into<String>) -> Error {
-    api.error(tool, ErrorKind::Invalid, message)
 }
 
 /// An id of Google's: opaque, without spaces, and not long.
@@ -196,6 +165,8 @@ mod tests {
 
     use serde_json::{Value, json};
 
+    use holdfast_core::tool::arguments;
+
     use super::*;
 
     #[test]
@@ -226,30 +197,33 @@ mod tests {
             let example = |property: &Value| property["examples"][0].clone();
             schema["properties"].as_object().unwrap().iter().map(|(k, v)| (k.clone(), example(v))).collect()
         };
-        parse::<search_mail::Arguments>(&all(name::SEARCH_MAIL)).unwrap();
-        parse::<get_mail::Arguments>(&all(name::GET_MAIL)).unwrap();
-        parse::<send_mail::Arguments>(&all(name::SEND_MAIL)).unwrap();
-        parse::<reply_mail::Arguments>(&all(name::REPLY_MAIL)).unwrap();
-        parse::<list_events::Arguments>(&all(name::LIST_EVENTS)).unwrap();
-        parse::<create_event::Arguments>(&all(name::CREATE_EVENT)).unwrap();
-        parse::<read_sheet::Arguments>(&all(name::READ_SHEET)).unwrap();
-        parse::<append_sheet::Arguments>(&all(name::APPEND_SHEET)).unwrap();
+        arguments::<search_mail::Arguments>(&all(name::SEARCH_MAIL)).unwrap();
+        arguments::<get_mail::Arguments>(&all(name::GET_MAIL)).unwrap();
+        arguments::<send_mail::Arguments>(&all(name::SEND_MAIL)).unwrap();
+        arguments::<reply_mail::Arguments>(&all(name::REPLY_MAIL)).unwrap();
+        arguments::<list_events::Arguments>(&all(name::LIST_EVENTS)).unwrap();
+        arguments::<create_event::Arguments>(&all(name::CREATE_EVENT)).unwrap();
+        arguments::<read_sheet::Arguments>(&all(name::READ_SHEET)).unwrap();
+        arguments::<append_sheet::Arguments>(&all(name::APPEND_SHEET)).unwrap();
     }
 
     #[test]
     fn bad_arguments_are_named_with_what_is_allowed() {
         let said = |result: Result<(), String>| result.unwrap_err();
         for (message, words) in [
-            (said(parse::<get_mail::Arguments>(&json!({})).map(drop)), "missing field `message_id`"),
+            (said(arguments::<get_mail::Arguments>(&json!({})).map(drop)), "missing field `message_id`"),
             (
-                said(parse::<get_mail::Arguments>(&json!({"message_id": 5})).map(drop)),
+                said(arguments::<get_mail::Arguments>(&json!({"message_id": 5})).map(drop)),
                 "message_id: invalid type: integer",
             ),
-            (said(parse::<get_mail::Arguments>(&json!({"message_id": "5", "x": 1})).map(drop)), "unknown field `x`"),
-            (said(parse::<get_mail::Arguments>(&json!(["5"])).map(drop)), "expected an object of named arguments"),
+            (
+                said(arguments::<get_mail::Arguments>(&json!({"message_id": "5", "x": 1})).map(drop)),
+                "unknown field `x`",
+            ),
+            (said(arguments::<get_mail::Arguments>(&json!(["5"])).map(drop)), "expected an object of named arguments"),
             (
                 said(
-                    parse::<append_sheet::Arguments>(&json!({"spreadsheet_id": "a", "range": "A", "rows": [1]}))
+                    arguments::<append_sheet::Arguments>(&json!({"spreadsheet_id": "a", "range": "A", "rows": [1]}))
                         .map(drop),
                 ),
                 "rows[0]: ",

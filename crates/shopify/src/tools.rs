@@ -13,9 +13,9 @@ use std::time::Duration;
 
 use holdfast_core::{
     error::{Error, ErrorKind, Result},
-    tool::{Access, Repeat, Tool, ToolCall, ToolOutput},
+    tool::{self, Access, Repeat, Tool, ToolCall, ToolOutput},
 };
-use serde::{Serialize, de::DeserializeOwned};
+use serde::de::DeserializeOwned;
 
 use crate::graph::Graph;
 
@@ -81,17 +81,21 @@ pub(crate) const ALL: &[Tool] = &[
 pub(crate) async fn call(graph: &Graph<'_>, call: &ToolCall) -> Result<ToolOutput> {
     let key = call.idempotency_key.as_deref();
     match call.tool.as_str() {
-        find_order::NAME => Ok(output(find_order::run(graph, arguments(graph, find_order::NAME, call)?).await?)),
-        get_order::NAME => Ok(output(get_order::run(graph, arguments(graph, get_order::NAME, call)?).await?)),
+        find_order::NAME => {
+            Ok(ToolOutput::of(&find_order::run(graph, arguments(graph, find_order::NAME, call)?).await?))
+        }
+        get_order::NAME => Ok(ToolOutput::of(&get_order::run(graph, arguments(graph, get_order::NAME, call)?).await?)),
         find_customer::NAME => {
-            Ok(output(find_customer::run(graph, arguments(graph, find_customer::NAME, call)?).await?))
+            Ok(ToolOutput::of(&find_customer::run(graph, arguments(graph, find_customer::NAME, call)?).await?))
         }
         search_products::NAME => {
-            Ok(output(search_products::run(graph, arguments(graph, search_products::NAME, call)?).await?))
+            Ok(ToolOutput::of(&search_products::run(graph, arguments(graph, search_products::NAME, call)?).await?))
         }
-        cancel_order::NAME => Ok(output(cancel_order::run(graph, arguments(graph, cancel_order::NAME, call)?).await?)),
+        cancel_order::NAME => {
+            Ok(ToolOutput::of(&cancel_order::run(graph, arguments(graph, cancel_order::NAME, call)?).await?))
+        }
         refund_order::NAME => {
-            Ok(output(refund_order::run(graph, arguments(graph, refund_order::NAME, call)?, key).await?))
+            Ok(ToolOutput::of(&refund_order::run(graph, arguments(graph, refund_order::NAME, call)?, key).await?))
         }
         _ => {
             let names: Vec<&str> = ALL.iter().map(|tool| tool.name).collect();
@@ -101,25 +105,8 @@ pub(crate) async fn call(graph: &Graph<'_>, call: &ToolCall) -> Result<ToolOutpu
     }
 }
 
-fn output(answer: impl Serialize) -> ToolOutput {
-    ToolOutput(serde_json::to_value(answer).expect("these types have string keys and no failing parts"))
-}
-
 fn arguments<T: DeserializeOwned>(graph: &Graph<'_>, tool: &'static str, call: &ToolCall) -> Result<T> {
-    parse(&call.arguments).map_err(|message| graph.error(tool, ErrorKind::Invalid, message))
-}
-
-/// The message names the argument, and what may stand there.
-fn parse<T: DeserializeOwned>(arguments: &serde_json::Value) -> Result<T, String> {
-    // Serde would take a list for the fields in their order.
-    if !arguments.is_object() {
-        return Err("expected an object of named arguments".to_owned());
-    }
-    serde_path_to_error::deserialize(arguments).map_err(|error| {
-        let place = error.path().to_string();
-        let said = error.into_inner();
-        if place == "." { said.to_string() } else { format!("{place}: {said}") }
-    })
+    tool::arguments(&call.arguments).map_err(|message| graph.error(tool, ErrorKind::Invalid, message))
 }
 
 /// An argument that is wrong in itself.
@@ -170,24 +157,30 @@ mod tests {
             let example = |property: &Value| property["examples"][0].clone();
             schema["properties"].as_object().unwrap().iter().map(|(k, v)| (k.clone(), example(v))).collect()
         };
-        parse::<find_order::Arguments>(&all(find_order::NAME)).unwrap();
-        parse::<get_order::Arguments>(&all(get_order::NAME)).unwrap();
-        parse::<find_customer::Arguments>(&all(find_customer::NAME)).unwrap();
-        parse::<search_products::Arguments>(&all(search_products::NAME)).unwrap();
-        parse::<cancel_order::Arguments>(&all(cancel_order::NAME)).unwrap();
-        parse::<refund_order::Arguments>(&all(refund_order::NAME)).unwrap();
+        tool::arguments::<find_order::Arguments>(&all(find_order::NAME)).unwrap();
+        tool::arguments::<get_order::Arguments>(&all(get_order::NAME)).unwrap();
+        tool::arguments::<find_customer::Arguments>(&all(find_customer::NAME)).unwrap();
+        tool::arguments::<search_products::Arguments>(&all(search_products::NAME)).unwrap();
+        tool::arguments::<cancel_order::Arguments>(&all(cancel_order::NAME)).unwrap();
+        tool::arguments::<refund_order::Arguments>(&all(refund_order::NAME)).unwrap();
     }
 
     #[test]
     fn bad_arguments_are_named_with_what_is_allowed() {
         let said = |result: Result<(), String>| result.unwrap_err();
         for (message, words) in [
-            (said(parse::<get_order::Arguments>(&json!({})).map(drop)), "missing field `order_id`"),
-            (said(parse::<get_order::Arguments>(&json!({"order_id": 5})).map(drop)), "order_id: invalid type: integer"),
-            (said(parse::<get_order::Arguments>(&json!(["5"])).map(drop)), "expected an object of named arguments"),
-            (said(parse::<find_order::Arguments>(&json!({"query": "x"})).map(drop)), "unknown field `query`"),
+            (said(tool::arguments::<get_order::Arguments>(&json!({})).map(drop)), "missing field `order_id`"),
             (
-                said(parse::<find_order::Arguments>(&json!({"status": "all"})).map(drop)),
+                said(tool::arguments::<get_order::Arguments>(&json!({"order_id": 5})).map(drop)),
+                "order_id: invalid type: integer",
+            ),
+            (
+                said(tool::arguments::<get_order::Arguments>(&json!(["5"])).map(drop)),
+                "expected an object of named arguments",
+            ),
+            (said(tool::arguments::<find_order::Arguments>(&json!({"query": "x"})).map(drop)), "unknown field `query`"),
+            (
+                said(tool::arguments::<find_order::Arguments>(&json!({"status": "all"})).map(drop)),
                 "status: unknown variant `all`, expected one of `open`",
             ),
         ] {
