@@ -1,5 +1,9 @@
 //! What an adapter states about its service. OAuth is data first; code says only what data cannot.
 
+mod places;
+
+pub use places::{Places, below};
+
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use async_trait::async_trait;

@@ -13,10 +13,9 @@ use holdfast_core::{
     ApiClient,
     error::{Error, Result},
     exchange::{Refusal, Verdict},
-    provider::{About, Account, ApiAnswer, ApiKeyAuth, Auth, AuthKind, Identity, Invalid, Provider},
+    provider::{About, Account, ApiAnswer, ApiKeyAuth, Auth, AuthKind, Identity, Invalid, Places, Provider},
     tool::{ToolCall, ToolOutput},
 };
-use url::Url;
 
 /// The provider's id.
 const ID: &str = "freshdesk";
@@ -41,13 +40,13 @@ static ABOUT: About = About {
 /// Freshdesk, as the rest of Holdfast sees it.
 #[derive(Clone, Debug)]
 pub struct Freshdesk {
-    base: account::Base,
+    base: Places,
 }
 
 impl Freshdesk {
     /// The real one: accounts live at `https://{account}.freshdesk.com`.
     pub fn new() -> Self {
-        Self { base: account::Base::production() }
+        Self { base: account::production() }
     }
 
     /// One whose accounts live elsewhere: the operator's `base_url_override`, for a sandbox.
@@ -55,7 +54,7 @@ impl Freshdesk {
     /// `{account}` stands for the domain, in the path or as the first label of the host:
     /// `http://127.0.0.1:9000/freshdesk/{account}`.
     pub fn with_base(template: &str) -> Result<Self, Invalid> {
-        Ok(Self { base: account::Base::substitute(template)? })
+        Ok(Self { base: Places::substitute(ID, template)? })
     }
 }
 
@@ -96,11 +95,4 @@ impl Provider for Freshdesk {
     async fn call(&self, api: &ApiClient, call: &ToolCall) -> Result<ToolOutput> {
         tools::call(api, call).await
     }
-}
-
-/// A path below an account's base.
-fn below(base: &Url, path: &str) -> Url {
-    let mut url = base.clone();
-    url.set_path(&format!("{}/{path}", base.path().trim_end_matches('/')));
-    url
 }

@@ -132,7 +132,7 @@ impl WireTicket {
     pub(crate) fn to_model(&self, base: &Url) -> Ticket {
         Ticket {
             id: self.id.to_string(),
-            url: Some(crate::below(base, &format!("a/tickets/{}", self.id)).into()),
+            url: Some(holdfast_core::provider::below(base, &format!("a/tickets/{}", self.id)).into()),
             subject: self.subject.clone(),
             description: self.first_message(),
             status: Mapped { value: status(self.status), original: self.status.to_string() },
@@ -188,7 +188,7 @@ impl Contact {
     pub(crate) fn into_model(self, base: &Url) -> Customer {
         Customer {
             id: self.id.to_string(),
-            url: Some(crate::below(base, &format!("a/contacts/{}", self.id)).into()),
+            url: Some(holdfast_core::provider::below(base, &format!("a/contacts/{}", self.id)).into()),
             name: self.name,
             email: self.email,
             other_emails: self.other_emails.unwrap_or_default(),
@@ -212,7 +212,7 @@ impl WireArticle {
     pub(crate) fn into_model(self, base: &Url) -> Article {
         Article {
             id: self.id.to_string(),
-            url: Some(crate::below(base, &format!("support/solutions/articles/{}", self.id)).into()),
+            url: Some(holdfast_core::provider::below(base, &format!("support/solutions/articles/{}", self.id)).into()),
             title: self.title.unwrap_or_default(),
             body: self.description_text.or(self.desc_un_html).or_else(|| self.description.as_deref().map(text_of_html)),
             locale: None,

@@ -1,6 +1,6 @@
 //! From what a person typed to the address of a Google account, and the hosts that serve it.
 
-use holdfast_core::provider::{Account, Invalid};
+use holdfast_core::provider::{Account, Invalid, below};
 use url::Url;
 
 pub(crate) const RULE: &str = "the e-mail address of the Google account, for example ada@example.com";
@@ -38,13 +38,6 @@ impl Hosts {
             None => Url::parse(&format!("https://{host}/")).expect("the hosts are constants"),
         }
     }
-}
-
-/// A path below a base.
-pub(crate) fn below(base: &Url, path: &str) -> Url {
-    let mut url = base.clone();
-    url.set_path(&format!("{}/{path}", base.path().trim_end_matches('/')));
-    url
 }
 
 /// An account from what was typed. No part of it goes into a host.

@@ -18,12 +18,12 @@ use holdfast_core::{
     exchange::{Refusal, Verdict},
     provider::{
         About, Account, ApiAnswer, Auth, AuthKind, Base, ClientAuth, Grants, Identity, Invalid, OAuth2, Provider,
-        RefreshLife, Revoke, Rotation, TokenBody,
+        RefreshLife, Revoke, Rotation, TokenBody, below,
     },
     tool::{ToolCall, ToolOutput},
 };
 
-use crate::account::{Hosts, below};
+use crate::account::Hosts;
 
 /// The provider's id.
 const ID: &str = "google";

@@ -1,68 +1,24 @@
 //! From what an admin typed to the one label that a host is built from, and the hosts themselves.
 
-use holdfast_core::provider::{Account, Invalid};
-use url::{Host, Url};
+use holdfast_core::provider::{Account, Invalid, Places};
 
 /// Where all shops live, whatever their own domains are.
 const SUFFIX: &str = ".myshopify.com";
 /// The admin's own address, which names the shop in its path.
 const ADMIN: &str = "admin.shopify.com";
-/// What the operator's template holds in place of the account.
-const PLACEHOLDER: &str = "{account}";
 /// The documented rule names no length; official code and a DNS label allow no more.
 const LONGEST_LABEL: usize = 61;
 
 pub(crate) const RULE: &str = "the shop's address at Shopify, for example acme or acme.myshopify.com; not the shop's own \
                                domain";
 
-/// Where accounts live: `https://{account}.shopify.com`, or the operator's substitute for it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Base(String);
-
-impl Base {
-    pub(crate) fn production() -> Self {
-        Self(format!("https://{PLACEHOLDER}{SUFFIX}"))
-    }
-
-    /// `{account}` may stand in the path, or be the first label of a longer host: no account may choose the host.
-    pub(crate) fn substitute(template: &str) -> Result<Self, Invalid> {
-        let template = template.trim().trim_end_matches('/');
-        let refused = |why: &str| {
-            Err(Invalid::new(format!(
-                "{why}; expected an http or https address with {PLACEHOLDER} in it, for example \
-                 http://127.0.0.1:9000/shopify/{PLACEHOLDER}"
-            )))
-        };
-        if template.matches(PLACEHOLDER).count() != 1 {
-            return refused("there has to be one {account}");
-        }
-        let Ok(url) = Url::parse(&template.replace(PLACEHOLDER, "acme")) else {
-            return refused("there is no address");
-        };
-        if !matches!(url.scheme(), "http" | "https") {
-            return refused("there is another scheme");
-        }
-        if !url.username().is_empty() || url.password().is_some() || url.query().is_some() || url.fragment().is_some() {
-            return refused("there is more than scheme, host and path");
-        }
-        let in_path = url.path().split('/').any(|segment| segment == "acme")
-            && template.contains(&format!("/{PLACEHOLDER}"))
-            && !template.contains(&format!("//{PLACEHOLDER}"));
-        let first_label = template.contains(&format!("//{PLACEHOLDER}."))
-            && matches!(url.host(), Some(Host::Domain(host)) if host.len() > "acme.".len());
-        if !in_path && !first_label {
-            return refused("{account} is neither one segment of the path nor the first label of the host");
-        }
-        Ok(Self(template.to_owned()))
-    }
-
-    fn of(&self, label: &str) -> Result<Url, url::ParseError> {
-        Url::parse(&self.0.replace(PLACEHOLDER, label))
-    }
+/// Where its accounts live.
+pub(crate) fn production() -> Places {
+    Places::below(SUFFIX)
 }
 
 /// An account from what was typed.
-pub(crate) fn read(base: &Base, typed: &str) -> Result<Account, Invalid> {
+pub(crate) fn read(base: &Places, typed: &str) -> Result<Account, Invalid> {
     let label = label(typed)?;
     let base_url = base.of(&label).map_err(|_| expected("That is no shop"))?;
     Ok(Account { display: format!("{label}{SUFFIX}"), id: label, base_url })
@@ -163,7 +119,7 @@ mod tests {
             "admin.shopify.com/store/acme",
             "https://admin.shopify.com/store/Acme/orders/1",
         ] {
-            let account = read(&Base::production(), typed).unwrap_or_else(|error| panic!("{typed}: {error}"));
+            let account = read(&production(), typed).unwrap_or_else(|error| panic!("{typed}: {error}"));
             assert_eq!(account.id, "acme", "{typed}");
             assert_eq!(account.display, "acme.myshopify.com");
             assert_eq!(account.base_url.as_str(), "https://acme.myshopify.com/");
@@ -220,7 +176,7 @@ mod tests {
             "{account}",
             long.as_str(),
         ] {
-            let refused = read(&Base::production(), typed).expect_err(typed);
+            let refused = read(&production(), typed).expect_err(typed);
             assert!(refused.message.contains("for example acme or acme.myshopify.com"), "{typed}: {refused}");
         }
     }
@@ -249,12 +205,12 @@ mod tests {
             ("http://127.0.0.1:9000/shopify/{account}", "http://127.0.0.1:9000/shopify/acme"),
             ("https://{account}.sandbox.test:8443", "https://acme.sandbox.test:8443/"),
         ] {
-            let account = read(&Base::substitute(template).unwrap(), "acme.myshopify.com").unwrap();
+            let account = read(&Places::substitute("shopify", template).unwrap(), "acme.myshopify.com").unwrap();
             assert_eq!(account.base_url.as_str(), base);
             assert_eq!(account.display, "acme.myshopify.com");
         }
         for template in ["", "http://127.0.0.1:9000/shopify", "http://{account}/", "http://u:secret@x.test/{account}"] {
-            let refused = Base::substitute(template).expect_err(template);
+            let refused = Places::substitute("shopify", template).expect_err(template);
             assert!(refused.message.contains("http://127.0.0.1:9000/shopify/{account}"), "{template}: {refused}");
             assert!(!refused.message.contains("secret"), "it may hold a password");
         }

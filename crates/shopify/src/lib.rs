@@ -18,14 +18,13 @@ use holdfast_core::{
     exchange::{Refusal, Verdict},
     provider::{
         About, Account, ApiAnswer, Auth, AuthKind, CallbackRefused, ClientAuth, Grants, Identity, Invalid, OAuth2,
-        Provider, RefreshLife, Rotation, Scope, TokenBody,
+        Places, Provider, RefreshLife, Rotation, Scope, TokenBody, below,
     },
     tool::{ToolCall, ToolOutput},
 };
 use http::HeaderName;
 use secrecy::SecretString;
 use serde_json::{Value, json};
-use url::Url;
 
 use crate::graph::Graph;
 
@@ -68,7 +67,7 @@ static ABOUT: About = About {
 /// Shopify's Admin API, as the rest of Holdfast sees it.
 #[derive(Clone, Debug)]
 pub struct Shopify {
-    base: account::Base,
+    base: Places,
     api_version: String,
     reuse_grace: Duration,
 }
@@ -76,7 +75,7 @@ pub struct Shopify {
 impl Shopify {
     /// The real one: shops live at `https://{account}.myshopify.com`.
     pub fn new() -> Self {
-        Self { base: account::Base::production(), api_version: API_VERSION.to_owned(), reuse_grace: REUSE_GRACE }
+        Self { base: account::production(), api_version: API_VERSION.to_owned(), reuse_grace: REUSE_GRACE }
     }
 
     /// One whose shops live elsewhere, OAuth and API alike: the operator's `base_url_override`, for a sandbox.
@@ -84,7 +83,7 @@ impl Shopify {
     /// `{account}` stands for the shop, in the path or as the first label of the host:
     /// `http://127.0.0.1:9000/shopify/{account}`.
     pub fn with_base(template: &str) -> Result<Self, Invalid> {
-        Ok(Self { base: account::Base::substitute(template)?, ..Self::new() })
+        Ok(Self { base: Places::substitute(ID, template)?, ..Self::new() })
     }
 
     /// Asks another version of the Admin API, like `2026-07`, instead of 2026-10.
@@ -200,13 +199,6 @@ impl Provider for Shopify {
         let other = account::read(&self.base, label);
         Err(other.map_or(CallbackRefused::NotProven("its shop is no shop"), CallbackRefused::OtherAccount))
     }
-}
-
-/// A path below an account's base.
-fn below(base: &Url, path: &str) -> Url {
-    let mut url = base.clone();
-    url.set_path(&format!("{}/{path}", base.path().trim_end_matches('/')));
-    url
 }
 
 #[cfg(test)]

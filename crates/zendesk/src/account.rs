@@ -1,12 +1,9 @@
 //! From what an admin typed to the one label that a host is built from, and the hosts themselves.
 
-use holdfast_core::provider::{Account, Invalid};
-use url::{Host, Url};
+use holdfast_core::provider::{Account, Invalid, Places};
 
 /// Where Zendesk's accounts live.
 const SUFFIX: &str = ".zendesk.com";
-/// What the operator's template holds in place of the account.
-const PLACEHOLDER: &str = "{account}";
 /// Hosts below zendesk.com that are Zendesk's own, and no customer's account.
 const NOT_ACCOUNTS: &[&str] =
     &["api", "apps", "assets", "developer", "developers", "help", "static", "status", "support", "www"];
@@ -14,54 +11,13 @@ const NOT_ACCOUNTS: &[&str] =
 pub(crate) const RULE: &str = "the part before .zendesk.com in the address of your Zendesk, for example acme or \
                                acme.zendesk.com; not your own help center domain";
 
-/// Where accounts live: `https://{account}.zendesk.com`, or the operator's substitute for it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Base(String);
-
-impl Base {
-    pub(crate) fn production() -> Self {
-        Self(format!("https://{PLACEHOLDER}{SUFFIX}"))
-    }
-
-    /// `{account}` may stand in the path, or be the first label of a longer host: no account may choose the host.
-    pub(crate) fn substitute(template: &str) -> Result<Self, Invalid> {
-        let template = template.trim().trim_end_matches('/');
-        let refused = |why: &str| {
-            Err(Invalid::new(format!(
-                "{why}; expected an http or https address with {PLACEHOLDER} in it, for example \
-                 http://127.0.0.1:9000/zendesk/{PLACEHOLDER}"
-            )))
-        };
-        if template.matches(PLACEHOLDER).count() != 1 {
-            return refused("there has to be one {account}");
-        }
-        let Ok(url) = Url::parse(&template.replace(PLACEHOLDER, "acme")) else {
-            return refused("there is no address");
-        };
-        if !matches!(url.scheme(), "http" | "https") {
-            return refused("there is another scheme");
-        }
-        if !url.username().is_empty() || url.password().is_some() || url.query().is_some() || url.fragment().is_some() {
-            return refused("there is more than scheme, host and path");
-        }
-        let in_path = url.path().split('/').any(|segment| segment == "acme")
-            && template.contains(&format!("/{PLACEHOLDER}"))
-            && !template.contains(&format!("//{PLACEHOLDER}"));
-        let first_label = template.contains(&format!("//{PLACEHOLDER}."))
-            && matches!(url.host(), Some(Host::Domain(host)) if host.len() > "acme.".len());
-        if !in_path && !first_label {
-            return refused("{account} is neither one segment of the path nor the first label of the host");
-        }
-        Ok(Self(template.to_owned()))
-    }
-
-    fn of(&self, label: &str) -> Result<Url, url::ParseError> {
-        Url::parse(&self.0.replace(PLACEHOLDER, label))
-    }
+/// Where its accounts live.
+pub(crate) fn production() -> Places {
+    Places::below(SUFFIX)
 }
 
 /// An account from what was typed.
-pub(crate) fn read(base: &Base, typed: &str) -> Result<Account, Invalid> {
+pub(crate) fn read(base: &Places, typed: &str) -> Result<Account, Invalid> {
     let label = label(typed)?;
     let base_url = base.of(&label).map_err(|_| expected("That is no Zendesk subdomain"))?;
     Ok(Account { display: format!("{label}{SUFFIX}"), id: label, base_url })
@@ -156,16 +112,16 @@ mod tests {
             "https://acme.zendesk.com/agent/users/ada@example.com",
             "\thttps://acme.zendesk.com/hc/en-us#top\n",
         ] {
-            let account = read(&Base::production(), typed).unwrap();
+            let account = read(&production(), typed).unwrap();
             assert_eq!(account.id, "acme", "{typed}");
             assert_eq!(account.display, "acme.zendesk.com");
             assert_eq!(account.base_url.as_str(), "https://acme.zendesk.com/");
         }
         for typed in ["d3v-acme", "3m", "a", "a--b", "0x7f", "2130706433", &"a".repeat(63)] {
-            let account = read(&Base::production(), typed).unwrap();
+            let account = read(&production(), typed).unwrap();
             assert_eq!(account.id, *typed);
-            assert_eq!(read(&Base::production(), &account.id).unwrap(), account, "its own id");
-            assert_eq!(read(&Base::production(), &account.display).unwrap(), account, "as it is shown");
+            assert_eq!(read(&production(), &account.id).unwrap(), account, "its own id");
+            assert_eq!(read(&production(), &account.display).unwrap(), account, "as it is shown");
         }
     }
 
@@ -233,7 +189,7 @@ mod tests {
             "https://developer.zendesk.com/api-reference/",
             &"a".repeat(64),
         ] {
-            let refused = read(&Base::production(), typed).expect_err(typed);
+            let refused = read(&production(), typed).expect_err(typed);
             assert!(refused.message.contains("for example acme or acme.zendesk.com"), "{typed}: {refused}");
         }
     }
@@ -294,14 +250,14 @@ mod tests {
         let mut accepted = 0;
         for _ in 0..200_000 {
             let typed: String = (0..=next() % 6).map(|_| PARTS[next() % PARTS.len()]).collect();
-            let Ok(account) = read(&Base::production(), &typed) else { continue };
+            let Ok(account) = read(&production(), &typed) else { continue };
             accepted += 1;
             let url = &account.base_url;
             let label = url.host_str().unwrap().strip_suffix(SUFFIX).unwrap_or_else(|| panic!("{typed:?}: {url}"));
             assert!(!label.is_empty() && !label.contains('.'), "{typed:?}: {url}");
             assert_eq!(url.as_str(), format!("https://{label}.zendesk.com/"), "{typed:?}");
             assert_eq!(account.id, label);
-            assert_eq!(read(&Base::production(), &account.id), Ok(account), "{typed:?}");
+            assert_eq!(read(&production(), &account.id), Ok(account), "{typed:?}");
         }
         assert!(accepted > 1000, "the inputs are too wild to prove anything: {accepted}");
     }
@@ -314,7 +270,7 @@ mod tests {
             ("http://sandbox/{account}/zendesk", "http://sandbox/acme/zendesk"),
             ("https://{account}.sandbox.test:8443", "https://acme.sandbox.test:8443/"),
         ] {
-            let account = read(&Base::substitute(template).unwrap(), "acme.zendesk.com").unwrap();
+            let account = read(&Places::substitute("zendesk", template).unwrap(), "acme.zendesk.com").unwrap();
             assert_eq!(account.base_url.as_str(), base);
             assert_eq!(account.display, "acme.zendesk.com");
         }
@@ -334,7 +290,7 @@ mod tests {
             "http://{account}@x.test/",
             "http://user:secret@x.test/{account}",
         ] {
-            let refused = Base::substitute(template).expect_err(template);
+            let refused = Places::substitute("zendesk", template).expect_err(template);
             assert!(refused.message.contains("http://127.0.0.1:9000/zendesk/{account}"), "{template}: {refused}");
             assert!(!refused.message.contains("secret"), "it may hold a password");
         }

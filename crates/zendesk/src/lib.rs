@@ -15,13 +15,12 @@ use holdfast_core::{
     error::{Error, Result},
     exchange::{Refusal, Verdict},
     provider::{
-        About, Account, ApiAnswer, Auth, AuthKind, ClientAuth, Identity, Invalid, OAuth2, Provider, RefreshLife,
-        Revoke, Rotation, Scope, TokenBody,
+        About, Account, ApiAnswer, Auth, AuthKind, ClientAuth, Identity, Invalid, OAuth2, Places, Provider,
+        RefreshLife, Revoke, Rotation, Scope, TokenBody, below,
     },
     tool::{ToolCall, ToolOutput},
 };
 use serde_json::{Value, json};
-use url::Url;
 
 /// The provider's id.
 const ID: &str = "zendesk";
@@ -56,7 +55,7 @@ static ABOUT: About = About {
 /// Zendesk Support, as the rest of Holdfast sees it.
 #[derive(Clone, Debug)]
 pub struct Zendesk {
-    base: account::Base,
+    base: Places,
     access_life: Duration,
     reuse_grace: Duration,
 }
@@ -64,7 +63,7 @@ pub struct Zendesk {
 impl Zendesk {
     /// The real one: accounts live at `https://{account}.zendesk.com`.
     pub fn new() -> Self {
-        Self { base: account::Base::production(), access_life: ACCESS_LIFE, reuse_grace: Duration::ZERO }
+        Self { base: account::production(), access_life: ACCESS_LIFE, reuse_grace: Duration::ZERO }
     }
 
     /// One whose accounts live elsewhere, OAuth and API alike: the operator's `base_url_override`, for a sandbox.
@@ -72,7 +71,7 @@ impl Zendesk {
     /// `{account}` stands for the subdomain, in the path or as the first label of the host:
     /// `http://127.0.0.1:9000/zendesk/{account}`.
     pub fn with_base(template: &str) -> Result<Self, Invalid> {
-        Ok(Self { base: account::Base::substitute(template)?, ..Self::new() })
+        Ok(Self { base: Places::substitute(ID, template)?, ..Self::new() })
     }
 
     /// Asks for access tokens of this life, in whole seconds, instead of 30 minutes. Zendesk itself refuses less than
@@ -161,13 +160,6 @@ impl Provider for Zendesk {
     async fn call(&self, api: &ApiClient, call: &ToolCall) -> Result<ToolOutput> {
         tools::call(api, call).await
     }
-}
-
-/// A path below an account's base.
-fn below(base: &Url, path: &str) -> Url {
-    let mut url = base.clone();
-    url.set_path(&format!("{}/{path}", base.path().trim_end_matches('/')));
-    url
 }
 
 #[cfg(test)]

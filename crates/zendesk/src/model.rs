@@ -185,7 +185,7 @@ impl WireTicket {
     pub(crate) fn to_model(&self, base: &Url, people: &People) -> Ticket {
         Ticket {
             id: self.id.to_string(),
-            url: Some(crate::below(base, &format!("agent/tickets/{}", self.id)).into()),
+            url: Some(holdfast_core::provider::below(base, &format!("agent/tickets/{}", self.id)).into()),
             subject: self.subject.clone(),
             description: self.description.clone(),
             status: Mapped { value: status(&self.status), original: self.status.clone() },
@@ -206,7 +206,7 @@ impl Profile {
         let id = self.id?;
         Some(Customer {
             id: id.to_string(),
-            url: Some(crate::below(base, &format!("agent/users/{id}")).into()),
+            url: Some(holdfast_core::provider::below(base, &format!("agent/users/{id}")).into()),
             name: self.name,
             email: self.email,
             // They come from another endpoint, one call for each user.
