@@ -19,6 +19,10 @@ pub(crate) fn flag(name: &'static str) -> ColumnDef {
     ColumnDef::new(name).boolean().not_null().default(false).take()
 }
 
+pub(crate) fn flag_or_null(name: &'static str) -> ColumnDef {
+    ColumnDef::new(name).boolean().null().take()
+}
+
 /// Counts up from zero.
 pub(crate) fn count(name: &'static str) -> ColumnDef {
     ColumnDef::new(name).big_integer().not_null().default(0).take()

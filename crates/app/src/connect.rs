@@ -18,7 +18,7 @@ mod start;
 pub(crate) use consent::resume;
 pub(crate) use ending::{Ending, Told, partly};
 pub(crate) use progress::{Progress, Stand, stand};
-pub(crate) use start::{begin, leads_to, no_app};
+pub(crate) use start::{Ways, begin, leads_to, no_app, ways};
 
 use std::{
     collections::{HashMap, HashSet},

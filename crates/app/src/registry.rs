@@ -89,11 +89,13 @@ mod tests {
                         Rotation::SingleUse => "works once",
                         Rotation::Reusable => "stays",
                     };
-                    (format!("OAuth 2.0{pkce}"), rotation)
+                    let key = if about.has_choice() { ", or API key" } else { "" };
+                    (format!("OAuth 2.0{pkce}{key}"), rotation)
                 }
                 (AuthKind::ApiKey, Auth::ApiKey(_)) => ("API key".to_owned(), "none"),
                 _ => panic!("{} says one thing and does another", about.id),
             };
+            assert_eq!(provider.key_auth(&example).is_some(), about.takes_keys(), "{} says where its key is", about.id);
             let tool = |tool: &holdfast_core::tool::Tool| {
                 let writes = if tool.access == Access::Write { " (writes)" } else { "" };
                 format!("`{}`{writes}", tool.name)

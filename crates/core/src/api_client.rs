@@ -245,20 +245,28 @@ impl ApiClient {
                 let (name, value) = token(&tokens.access_token)?;
                 headers.insert(name, value)
             }
-            Secret::ApiKey(key) => match self.0.provider.auth(&self.0.account) {
-                Auth::ApiKey(ApiKeyAuth::Basic { password }) => {
-                    let pair = STANDARD.encode(format!("{}:{password}", key.expose_secret()));
-                    headers.insert(AUTHORIZATION, value(format!("Basic {pair}"))?)
+            Secret::ApiKey(key) => {
+                let basic = |pair: String| value(format!("Basic {}", STANDARD.encode(pair)));
+                match self.0.provider.key_auth(&self.0.account) {
+                    Some(ApiKeyAuth::Basic { password }) => {
+                        headers.insert(AUTHORIZATION, basic(format!("{}:{password}", key.expose_secret()))?)
+                    }
+                    Some(ApiKeyAuth::Pair { .. }) => {
+                        headers.insert(AUTHORIZATION, basic(key.expose_secret().to_owned())?)
+                    }
+                    Some(ApiKeyAuth::Header(name)) => {
+                        let name = HeaderName::try_from(name).expect("the adapter names a valid header");
+                        headers.insert(name, value(key.expose_secret().to_owned())?)
+                    }
+                    Some(ApiKeyAuth::Bearer) => {
+                        headers.insert(AUTHORIZATION, value(format!("Bearer {}", key.expose_secret()))?)
+                    }
+                    None => {
+                        let (name, value) = token(key)?;
+                        headers.insert(name, value)
+                    }
                 }
-                Auth::ApiKey(ApiKeyAuth::Header(name)) => {
-                    let name = HeaderName::try_from(name).expect("the adapter names a valid header");
-                    headers.insert(name, value(key.expose_secret().to_owned())?)
-                }
-                Auth::OAuth2(_) => {
-                    let (name, value) = token(key)?;
-                    headers.insert(name, value)
-                }
-            },
+            }
             Secret::Absent | Secret::Unreadable => {
                 return Err(self.error(operation, ErrorKind::AuthFailed, "there is no usable credential"));
             }

@@ -32,6 +32,14 @@ pub trait Provider: Send + Sync + 'static {
     fn account(&self, typed: &str) -> std::result::Result<Account, Invalid>;
     /// API key or OAuth 2.0, with every fact of this account's token endpoint.
     fn auth(&self, account: &Account) -> Auth;
+    /// How a key that a person copies authenticates, also at a provider whose first way is OAuth. `Some` exactly where
+    /// [`About::key_help`] says where the key is found.
+    fn key_auth(&self, account: &Account) -> Option<ApiKeyAuth> {
+        match self.auth(account) {
+            Auth::ApiKey(key) => Some(key),
+            Auth::OAuth2(_) => None,
+        }
+    }
     /// Paths below an account's base that serve OAuth, beside the URLs of [`Self::auth`]: `oauth`. Nobody is let through to
     /// them or anything below them.
     fn oauth_paths(&self) -> &'static [&'static str] {
@@ -140,7 +148,7 @@ pub struct About {
     pub name: &'static str,
     /// What agents do with it, in one line.
     pub line: &'static str,
-    /// `oauth2` or `api_key`.
+    /// The first way in.
     pub auth_kind: AuthKind,
     /// What the account field is called.
     pub account_label: &'static str,
@@ -156,6 +164,18 @@ pub struct About {
     pub tools: &'static [Tool],
     /// Whether it sends webhooks that this adapter handles.
     pub webhooks: bool,
+}
+
+impl About {
+    /// Whether a key that a person copies is a way in: the only one, or beside OAuth.
+    pub fn takes_keys(&self) -> bool {
+        self.key_help.is_some()
+    }
+
+    /// Whether people choose between OAuth and a key.
+    pub fn has_choice(&self) -> bool {
+        self.takes_keys() && self.auth_kind == AuthKind::OAuth2
+    }
 }
 
 /// How a provider authenticates.
@@ -214,15 +234,22 @@ pub enum Auth {
 }
 
 /// How an API key goes into a request.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ApiKeyAuth {
-    /// As the user name of Basic, with this password.
+    /// As the user name of Basic (RFC 7617), with this password.
     Basic {
-        /// Usually `X`.
+        /// Usually `X`, or nothing.
         password: String,
     },
-    /// In a header of this name.
+    /// As the password of Basic. The user name belongs to the key: what is stored is `user:key`.
+    Pair {
+        /// What the user name is called, and an example: `Email address`, `ada@example.com`.
+        user: (String, String),
+    },
+    /// In a header of this name, as it is.
     Header(String),
+    /// As `Authorization: Bearer`.
+    Bearer,
 }
 
 /// Every fact of one account's token endpoint: the same struct that a declared file fills.

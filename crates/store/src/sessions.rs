@@ -68,6 +68,8 @@ pub struct StartSession {
     pub verifier: Option<SecretString>,
     /// The account that the person named, where the connector has none yet.
     pub account: Option<String>,
+    /// A key is asked for, on a page of ours.
+    pub by_key: bool,
     /// When.
     pub at: DateTime<Utc>,
     /// End of the state.
@@ -93,6 +95,8 @@ pub struct Session {
     pub user: Option<String>,
     /// The account that the person named when the consent was started last.
     pub account: Option<String>,
+    /// Whether a key was asked for then; `None`: the provider's first way.
+    pub by_key: Option<bool>,
     /// Of the consent that was started last in it; 0 before the first.
     pub sequence: i64,
     /// SHA-256 of the browser's cookie.
@@ -167,6 +171,7 @@ struct Row {
     way: Option<String>,
     user_id: Option<String>,
     account: Option<String>,
+    by_key: Option<bool>,
     sequence: i64,
     created_at: DateTime<Utc>,
     expires_at: DateTime<Utc>,
@@ -178,7 +183,7 @@ struct Row {
 }
 
 const COLUMNS: &str = "id, org_id, connector_id, browser_hash, sealed_verifier, purpose, return_url, way, user_id, account, \
-                       sequence, created_at, expires_at, state_expires_at, state_used_at, worker, progress, result";
+                       by_key, sequence, created_at, expires_at, state_expires_at, state_used_at, worker, progress, result";
 const VERIFIER: &str = "verifier";
 
 impl Store {
@@ -250,8 +255,8 @@ impl Store {
             None => None,
         };
         let update = "UPDATE connect_sessions SET state_hash = $2, browser_hash = $3, sealed_verifier = $4, \
-                      sequence = $5, state_expires_at = $6, state_used_at = NULL, worker = NULL, progress = NULL, result = NULL, account = $7 \
-                      WHERE id = $1";
+                      sequence = $5, state_expires_at = $6, state_used_at = NULL, worker = NULL, progress = NULL, result = NULL, account = $7, \
+                      by_key = $8 WHERE id = $1";
         let sequence = sequence.map_or(0, |sequence| sequence.number);
         let values = values![
             session.id.as_str(),
@@ -261,6 +266,7 @@ impl Store {
             sequence,
             micros(start.state_expires_at),
             start.account.clone(),
+            start.by_key,
         ];
         if sql::run(&tx, doing, update, values).await? == 0 {
             tx.rollback().await.map_err(failed(doing))?;
@@ -334,6 +340,7 @@ impl Store {
             return_url: row.return_url,
             user: row.user_id,
             account: row.account,
+            by_key: row.by_key,
             sequence: row.sequence,
             browser_hash: row.browser_hash,
             verifier,

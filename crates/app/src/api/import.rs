@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use chrono::{DateTime, TimeDelta, Utc};
 use holdfast_core::{
     ConnectorId, CredentialId, OrgId, Provider, Secret, TokenSet, exchange,
-    provider::{Account, Auth, OAuth2},
+    provider::{Account, ApiKeyAuth, Auth, OAuth2},
     refresh::timing,
 };
 use holdfast_store::{Created, NewConnector};
@@ -104,15 +104,16 @@ pub(super) async fn for_link(
 }
 
 async fn store(app: &App, org: &OrgId, body: NewConnectorBody) -> Result<(Created, Account), Problem> {
-    let (provider, account, auth) = account(app, &body.provider, &body.account)?;
+    let provider = known_provider(app, &body.provider)?;
+    let account = provider.account(&body.account).map_err(|invalid| Problem::invalid("account", invalid.message))?;
     let now = app.seams.clock.now();
     let (secret, extras) = match body.credential {
         None => (Secret::Absent, Vec::new()),
-        Some(input) => credential(input, &auth, now)?,
+        Some(input) => credential(input, provider.as_ref(), &account, now)?,
     };
     let new = NewConnector {
         org: org.clone(),
-        provider,
+        provider: provider.about().id.to_owned(),
         name: name(body.name.as_deref(), &account.display)?,
         account: account.id.clone(),
         alias: body.alias.map(|alias| checked_alias(&alias)).transpose()?,
@@ -122,14 +123,6 @@ async fn store(app: &App, org: &OrgId, body: NewConnectorBody) -> Result<(Create
         at: now,
     };
     Ok((app.store.create_connector(&new).await?, account))
-}
-
-/// The account that was typed, and how its provider authenticates.
-fn account(app: &App, provider: &str, typed: &str) -> Result<(String, Account, Auth), Problem> {
-    let found = known_provider(app, provider)?;
-    let account = found.account(typed).map_err(|invalid| Problem::invalid("account", invalid.message))?;
-    let auth = found.auth(&account);
-    Ok((found.about().id.to_owned(), account, auth))
 }
 
 fn known_provider<'a>(app: &'a App, id: &str) -> Result<&'a Arc<dyn Provider>, Problem> {
@@ -162,7 +155,12 @@ const LONGEST_LIFE: TimeDelta = TimeDelta::days(366);
 
 type Extras = Vec<(String, SecretString)>;
 
-fn credential(input: CredentialInput, auth: &Auth, now: DateTime<Utc>) -> Result<(Secret, Extras), Problem> {
+fn credential(
+    input: CredentialInput,
+    provider: &dyn Provider,
+    account: &Account,
+    now: DateTime<Utc>,
+) -> Result<(Secret, Extras), Problem> {
     let invalid = |field: &str, detail: &str| Err(Problem::invalid(&format!("credential.{field}"), detail));
     for (field, secret) in
         [("access_token", &input.access_token), ("refresh_token", &input.refresh_token), ("api_key", &input.api_key)]
@@ -172,8 +170,18 @@ fn credential(input: CredentialInput, auth: &Auth, now: DateTime<Utc>) -> Result
             return invalid(field, "It is empty or holds characters that no HTTP header may hold.");
         }
     }
-    let secret = match (auth, input.api_key, input.access_token, input.refresh_token) {
-        (Auth::ApiKey(_), Some(key), None, None) => Secret::ApiKey(key),
+    let key_auth = provider.key_auth(account);
+    let secret = match (provider.auth(account), input.api_key, input.access_token, input.refresh_token) {
+        (_, Some(key), None, None) if key_auth.is_some() => {
+            let pair = matches!(key_auth, Some(ApiKeyAuth::Pair { .. }));
+            if pair && key.expose_secret().split_once(':').is_none_or(|(user, key)| user.is_empty() || key.is_empty()) {
+                return invalid("api_key", "At this provider a user name belongs to the key: give them as user:key.");
+            }
+            Secret::ApiKey(key)
+        }
+        (Auth::OAuth2(_), Some(_), ..) if key_auth.is_some() => {
+            return invalid("api_key", "Give an api_key or tokens, not both.");
+        }
         (Auth::ApiKey(_), ..) => return invalid("api_key", "This provider takes an api_key, and no tokens."),
         (Auth::OAuth2(_), Some(_), ..) => return invalid("api_key", "This provider takes tokens, and no api_key."),
         (Auth::OAuth2(_), None, None, None) => {
@@ -194,8 +202,8 @@ fn credential(input: CredentialInput, auth: &Auth, now: DateTime<Utc>) -> Result
                 }
                 (None, at) => at,
             };
-            let scopes = input.scope.as_deref().map(|scope| split(scope, facts));
-            Secret::Tokens(tokens(access_token, refresh_token, expires_at, scopes, facts, now))
+            let scopes = input.scope.as_deref().map(|scope| split(scope, &facts));
+            Secret::Tokens(tokens(access_token, refresh_token, expires_at, scopes, &facts, now))
         }
     };
     Ok((secret, checked_extras(input.extras.unwrap_or_default())?))

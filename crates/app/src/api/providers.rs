@@ -22,6 +22,8 @@ pub(super) struct ProviderBody {
     name: &'static str,
     /// `oauth2` or `api_key`.
     auth: &'static str,
+    /// Whether a key that a person copies is a way in, as the only one or beside OAuth.
+    api_key: bool,
     account: AccountRule,
     scopes: Vec<ScopeBody>,
     tools: Vec<ToolBody>,
@@ -68,6 +70,7 @@ impl ProviderBody {
                 AuthKind::OAuth2 => "oauth2",
                 AuthKind::ApiKey => "api_key",
             },
+            api_key: about.takes_keys(),
             account: AccountRule {
                 label: about.account_label,
                 example: about.account_example,
@@ -105,7 +108,7 @@ pub(super) async fn list(State(app): State<Arc<App>>, caller: Caller) -> Result<
     let mut data = Vec::new();
     for provider in app.providers().iter() {
         let about = provider.about();
-        let set_up = about.auth_kind == AuthKind::ApiKey || app.apps.is_set_up(about.id).await?;
+        let set_up = about.takes_keys() || app.apps.is_set_up(about.id).await?;
         data.push(ProviderBody::new(provider.as_ref(), set_up));
     }
     Ok(Json(List { data, next_cursor: None }))

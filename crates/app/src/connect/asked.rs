@@ -49,18 +49,21 @@ pub(super) async fn connector(app: &App, session: &Session) -> Result<(Arc<Snaps
 /// All of it.
 pub(super) async fn asked(app: &App, session: &Session) -> Result<Asked, NotAsked> {
     let (snapshot, provider) = connector(app, session).await?;
-    about(snapshot, provider, session.account.as_deref())
+    about(snapshot, provider, session.account.as_deref(), session.by_key)
 }
 
-/// The same of a connector that is at hand; `named` is its account where it has none yet.
+/// The same of a connector that is at hand; `named` is its account where it has none yet. Where a key was chosen, that
+/// is how it authenticates.
 pub(super) fn about(
     snapshot: Arc<Snapshot>,
     provider: Arc<dyn Provider>,
     named: Option<&str>,
+    by_key: Option<bool>,
 ) -> Result<Asked, NotAsked> {
     let name = provider.about().name;
     let account = if snapshot.account.is_empty() { named.unwrap_or_default() } else { &snapshot.account };
     let account = provider.account(account).map_err(|_| NotAsked::NoAccount(name.to_owned()))?;
-    let auth = provider.auth(&account);
+    let key = if by_key == Some(true) { provider.key_auth(&account) } else { None };
+    let auth = key.map_or_else(|| provider.auth(&account), Auth::ApiKey);
     Ok(Asked { snapshot, provider, account, auth })
 }

@@ -8,13 +8,13 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Redirect, Response},
 };
-use holdfast_core::provider::{About, AuthKind};
+use holdfast_core::provider::{ApiKeyAuth, Auth};
 use holdfast_store::{Purpose, Session};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    asked::connector,
+    asked::{Asked, asked},
     callback::{Early, same_browser, taken},
     consent::Brought,
 };
@@ -35,18 +35,37 @@ const LONGEST_KEY: usize = 4096;
 #[derive(Serialize)]
 struct KeyPage<'a> {
     provider: &'a str,
-    account: String,
+    account: &'a str,
     org: String,
     again: bool,
     /// Where a person finds the key.
     help: Option<&'a str>,
+    user: Option<UserField<'a>>,
+    problem: &'a str,
+}
+
+/// A user name that belongs to the key.
+#[derive(Serialize)]
+struct UserField<'a> {
+    label: &'a str,
+    example: &'a str,
+    typed: &'a str,
     problem: &'a str,
 }
 
 #[derive(Deserialize)]
 pub(super) struct Form {
     #[serde(default)]
+    user: String,
+    #[serde(default)]
     key: SecretString,
+}
+
+/// What is wrong with what was typed, by its field.
+#[derive(Default)]
+struct Problems {
+    user: &'static str,
+    key: &'static str,
 }
 
 /// GET /connect/key/{state}: asks, and changes nothing.
@@ -56,11 +75,11 @@ pub(super) async fn show(
     visitor: Visitor,
     person: Option<Person>,
 ) -> Result<Response, Trouble> {
-    let session = match open(&app, &visitor, &state).await.map_err(|early| early.trouble(person.as_ref()))? {
-        Open::Yes(session) => session,
-        Open::Used(session) => return Ok(ended(&session.id).into_response()),
+    let (session, asked) = match open(&app, &visitor, &state).await.map_err(|early| early.trouble(person.as_ref()))? {
+        Open::Yes(session, asked) => (session, asked),
+        Open::Used(session) => return Ok(ended(&session).into_response()),
     };
-    Ok((visitor.jar.clone(), page(&app, &visitor, &session, "").await?).into_response())
+    Ok((visitor.jar.clone(), page(&app, &visitor, &session, &asked, "", &Problems::default()).await?).into_response())
 }
 
 /// POST: the key is taken, once.
@@ -72,22 +91,40 @@ pub(super) async fn take(
     Posted(form): Posted<Form>,
 ) -> Result<Response, Trouble> {
     let early = |early: Early| early.trouble(person.as_ref());
-    if let Open::Yes(session) = open(&app, &visitor, &state).await.map_err(early)? {
-        let key = form.key.expose_secret().trim();
-        let problem = if key.is_empty() {
-            "Paste the key here."
-        } else if key.len() > LONGEST_KEY || !key.bytes().all(|byte| byte.is_ascii_graphic()) {
-            "This is no key: it holds spaces, line breaks or letters that no key has. Copy it once more, and nothing else."
-        } else {
-            let brought = Brought::Key(key.into());
-            let id = taken(&app, &visitor.jar, Some(state.expose_secret()), brought).await.map_err(early)?;
-            return Ok(ended(&id).into_response());
-        };
-        return Ok((visitor.jar.clone(), page(&app, &visitor, &session, problem).await?).into_response());
-    }
-    // Pressed twice: the first one is worked off, and both see its end.
-    let id = taken(&app, &visitor.jar, Some(state.expose_secret()), Brought::Key(form.key)).await.map_err(early)?;
+    let key = match open(&app, &visitor, &state).await.map_err(early)? {
+        Open::Yes(session, asked) => match read(&asked, &form) {
+            Ok(key) => key,
+            Err(problems) => {
+                let page = page(&app, &visitor, &session, &asked, form.user.trim(), &problems).await?;
+                return Ok((visitor.jar.clone(), page).into_response());
+            }
+        },
+        // Pressed twice: the first one is worked off, and both see its end.
+        Open::Used(_) => form.key,
+    };
+    let id = taken(&app, &visitor.jar, Some(state.expose_secret()), Brought::Key(key)).await.map_err(early)?;
     Ok(ended(&id).into_response())
+}
+
+/// The key as it is kept, with the user name that belongs to it.
+fn read(asked: &Asked, form: &Form) -> Result<SecretString, Problems> {
+    let (user, key) = (form.user.trim(), form.key.expose_secret().trim());
+    let visible = |text: &str| text.len() <= LONGEST_KEY && text.bytes().all(|byte| byte.is_ascii_graphic());
+    let mut problems = Problems::default();
+    if key.is_empty() {
+        problems.key = "Paste the key here.";
+    } else if !visible(key) {
+        problems.key = "This is no key: it holds spaces, line breaks or letters that no key has. Copy it once more, and nothing else.";
+    }
+    let pair = matches!(asked.auth, Auth::ApiKey(ApiKeyAuth::Pair { .. }));
+    if pair && (user.is_empty() || !visible(user) || user.contains(':')) {
+        problems.user = "This belongs to the key. It holds no spaces and no colon.";
+    }
+    match problems {
+        Problems { user: "", key: "" } if pair => Ok(format!("{user}:{key}").into()),
+        Problems { user: "", key: "" } => Ok(key.into()),
+        problems => Err(problems),
+    }
 }
 
 fn ended(session: &str) -> Redirect {
@@ -95,9 +132,9 @@ fn ended(session: &str) -> Redirect {
 }
 
 enum Open {
-    Yes(Box<Session>),
-    /// A key was given already.
-    Used(Box<Session>),
+    Yes(Box<Session>, Box<Asked>),
+    /// A key was given already, in this session.
+    Used(String),
 }
 
 async fn open(app: &App, visitor: &Visitor, state: &SecretString) -> Result<Open, Early> {
@@ -106,39 +143,45 @@ async fn open(app: &App, visitor: &Visitor, state: &SecretString) -> Result<Open
         return Err(Early::OtherBrowser);
     }
     // A consent at the provider has a state as well, and no key.
-    match connector(app, &found).await {
-        Ok((_, provider)) if provider.about().auth_kind == AuthKind::ApiKey => {}
+    let asked = match asked(app, &found).await {
+        Ok(asked) if matches!(asked.auth, Auth::ApiKey(_)) => asked,
         _ => return Err(Early::Unknown),
-    }
+    };
     if found.state_used_at.is_some() {
-        return Ok(Open::Used(Box::new(found)));
+        return Ok(Open::Used(found.id));
     }
     if found.state_expires_at.is_none_or(|end| end <= app.seams.clock.now()) {
         return Err(Early::TooLong);
     }
-    Ok(Open::Yes(Box::new(found)))
+    Ok(Open::Yes(Box::new(found), Box::new(asked)))
 }
 
-async fn page(app: &App, visitor: &Visitor, session: &Session, problem: &str) -> Result<Response, Trouble> {
-    let (snapshot, provider) = match connector(app, session).await {
-        Ok((snapshot, provider)) if provider.about().auth_kind == AuthKind::ApiKey => (snapshot, provider),
-        _ => return Err(Early::Unknown.trouble(None)),
-    };
-    let about: &About = provider.about();
-    let account = if snapshot.account.is_empty() {
-        session.account.clone().unwrap_or_default()
-    } else {
-        snapshot.account.clone()
+async fn page(
+    app: &App,
+    visitor: &Visitor,
+    session: &Session,
+    asked: &Asked,
+    typed: &str,
+    problems: &Problems,
+) -> Result<Response, Trouble> {
+    let about = asked.provider.about();
+    let user = match &asked.auth {
+        Auth::ApiKey(ApiKeyAuth::Pair { user: (label, example) }) => {
+            Some(UserField { label, example, typed, problem: problems.user })
+        }
+        _ => None,
     };
     let page = KeyPage {
         provider: about.name,
-        account: provider.account(&account).map_or(account, |account| account.display),
-        org: app.store.org_name(&snapshot.org).await?.unwrap_or_default(),
+        account: &asked.account.display,
+        org: app.store.org_name(&asked.snapshot.org).await?.unwrap_or_default(),
         again: session.purpose == Purpose::Reconnect,
         help: about.key_help,
-        problem,
+        user,
+        problem: problems.key,
     };
     let title = format!("{} key for {}", about.name, page.account);
-    let status = if problem.is_empty() { StatusCode::OK } else { StatusCode::UNPROCESSABLE_ENTITY };
+    let fine = problems.key.is_empty() && problems.user.is_empty();
+    let status = if fine { StatusCode::OK } else { StatusCode::UNPROCESSABLE_ENTITY };
     Ok(View::plain(&visitor.csrf, "pages/connect/key.html", &title, &page).status(status).show(app))
 }

@@ -11,14 +11,14 @@ use axum::{
     http::{StatusCode, header},
     response::{IntoResponse, Response},
 };
-use holdfast_core::{Health, Provider, Role, Snapshot, TokenSet, ports::StoreError, provider::AuthKind};
+use holdfast_core::{Health, Provider, Role, Snapshot, TokenSet, ports::StoreError};
 use holdfast_store::{Session, User, Way};
 use secrecy::{ExposeSecret, SecretString};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{
     secret_of,
-    start::{begin, leads_to},
+    start::{Ways, begin, leads_to, ways},
 };
 use crate::{
     app::App,
@@ -28,12 +28,7 @@ use crate::{
         moment,
         text::line,
     },
-    ui::{
-        form::{Nothing, Posted},
-        person::Visitor,
-        trouble::Trouble,
-        view::View,
-    },
+    ui::{form::Posted, person::Visitor, trouble::Trouble, view::View},
     words,
 };
 
@@ -72,9 +67,15 @@ struct ReconnectPage<'a> {
     when: &'static str,
     moment: String,
     scopes: Vec<&'a str>,
-    /// A key is asked for, on a page of ours.
-    key: bool,
+    ways: Ways,
     name: String,
+}
+
+/// What the form may carry: the way in.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Form {
+    by: String,
 }
 
 /// GET: shows what will happen, and starts nothing.
@@ -107,7 +108,7 @@ pub(super) async fn show(
         when,
         moment: moment(at),
         scopes: about.scopes.iter().map(|scope| scope.words).collect(),
-        key: about.auth_kind == AuthKind::ApiKey,
+        ways: ways(&app, about, Some(&snapshot)).await?,
         name: line(&called::connector(&app, &snapshot), 100),
         account,
     };
@@ -122,21 +123,21 @@ pub(super) async fn start(
     State(app): State<Arc<App>>,
     Path(token): Path<SecretString>,
     visitor: Visitor,
-    form: Result<Posted<Nothing>, Trouble>,
+    form: Result<Posted<Form>, Trouble>,
 ) -> Result<Response, Trouble> {
     let Good { snapshot, user, .. } = match look(&app, &token).await? {
         Worth::Good(good) => good,
         Worth::Dead(dead) => return Ok(over(&app, &visitor, &dead)),
     };
-    if form.is_err() {
+    let Ok(Posted(form)) = form else {
         return Err(Trouble::outside(
             StatusCode::FORBIDDEN,
             "Press the button on our own page",
             "This did not come from the page that the link shows in this browser. Open the link of the mail again, and \
              press the button there; cookies have to be allowed for it.",
         ));
-    }
-    let target = begin(&app, &snapshot, None, Way::Mail, &user.id, &visitor.browser).await?;
+    };
+    let target = begin(&app, &snapshot, None, &form.by, Way::Mail, &user.id, &visitor.browser).await?;
     Ok((StatusCode::SEE_OTHER, visitor.jar, [(header::LOCATION, target)]).into_response())
 }
 

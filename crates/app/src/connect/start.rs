@@ -8,9 +8,10 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use holdfast_core::{
-    Health, Snapshot,
+    Health, Secret, Snapshot,
     exchange::{AuthorizeUrl, authorize_url},
-    provider::{Auth, AuthKind, Provider},
+    ports::StoreError,
+    provider::{About, Auth, Provider},
 };
 use holdfast_store::{NewSession, Purpose, Session, StartSession, Way};
 use secrecy::ExposeSecret;
@@ -34,10 +35,43 @@ use crate::{
     words::sentence,
 };
 
-/// What the form may carry: the account, where the link leaves it to the person.
+/// What the form may carry: the account, where the link leaves it to the person, and the way in.
 #[derive(Deserialize)]
 pub(super) struct Form {
     account: Option<String>,
+    #[serde(default)]
+    by: String,
+}
+
+/// The ways in that a page offers.
+#[derive(Clone, Copy, Serialize)]
+pub(crate) struct Ways {
+    /// Whether the one that goes without saying is a key, asked for on a page of ours.
+    pub(crate) key: bool,
+    /// There is the other one as well.
+    pub(crate) both: bool,
+}
+
+/// Those of a provider. The first is the way of the credential that a connector has, else OAuth where an app is set up
+/// for it.
+pub(crate) async fn ways(app: &App, about: &About, snapshot: Option<&Snapshot>) -> Result<Ways, StoreError> {
+    if !about.has_choice() {
+        return Ok(Ways { key: about.takes_keys(), both: false });
+    }
+    let set_up = app.apps.of(about.id).await?.is_some();
+    let has_key = snapshot.is_some_and(|snapshot| matches!(snapshot.credential.secret, Secret::ApiKey(_)));
+    Ok(Ways { key: has_key || !set_up, both: set_up })
+}
+
+impl Ways {
+    /// Whether a key is asked for, by what a button of the page said.
+    fn by_key(self, said: &str) -> bool {
+        match said {
+            "key" => self.key || self.both,
+            "oauth" => self.key && !self.both,
+            _ => self.key,
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -47,8 +81,7 @@ struct LinkPage<'a> {
     account: Option<&'a str>,
     org: &'a str,
     scopes: Vec<&'a str>,
-    /// A key is asked for, on a page of ours.
-    key: bool,
+    ways: Ways,
     field: Option<AccountField<'a>>,
 }
 
@@ -101,7 +134,7 @@ async fn page(
         account: display,
         org: &org,
         scopes: about.scopes.iter().map(|scope| scope.words).collect(),
-        key: about.auth_kind == AuthKind::ApiKey,
+        ways: ways(app, about, Some(snapshot)).await?,
         field,
     };
     let title = format!("{} {}", if again { "Reconnect" } else { "Connect" }, display.unwrap_or(about.name));
@@ -139,8 +172,9 @@ pub(super) async fn start(
     }
     let mut session = open_session(&app, &link).await?;
     let Posted(form) = form?;
+    let (snapshot, provider) = connector(&app, &session).await.map_err(not_asked)?;
+    session.by_key = Some(ways(&app, provider.about(), Some(&snapshot)).await?.by_key(&form.by));
     if let Some(typed) = form.account.filter(|_| session.purpose == Purpose::Connect) {
-        let (snapshot, provider) = connector(&app, &session).await.map_err(not_asked)?;
         // It stays with this consent until the grant is stored, so that a slip can be mended.
         match provider.account(&typed) {
             Ok(account) => session.account = Some(account.id),
@@ -157,11 +191,12 @@ pub(super) async fn start(
 }
 
 /// Starts a consent without a connect link, for a person who may: signed in, or by the link of a mail that was sent to
-/// them. Bound to this browser; answers where to send it.
+/// them. `by`: what the button said of the way in. Bound to this browser; answers where to send it.
 pub(crate) async fn begin(
     app: &App,
     snapshot: &Arc<Snapshot>,
     account: Option<String>,
+    by: &str,
     way: Way,
     user: &str,
     browser: &str,
@@ -169,7 +204,8 @@ pub(crate) async fn begin(
     let Some(provider) = app.providers().find(&snapshot.provider).cloned() else {
         return Err(no_app(&snapshot.provider));
     };
-    let asked = about(Arc::clone(snapshot), provider, account.as_deref()).map_err(not_asked)?;
+    let by_key = ways(app, provider.about(), Some(snapshot)).await?.by_key(by);
+    let asked = about(Arc::clone(snapshot), provider, account.as_deref(), Some(by_key)).map_err(not_asked)?;
     let at = app.seams.clock.now();
     let session = NewSession {
         org: snapshot.org.clone(),
@@ -220,6 +256,7 @@ async fn send(
         browser_hash: keys::hash(browser),
         verifier: pkce.then(|| verifier.clone()),
         account,
+        by_key: client.is_none(),
         at,
         state_expires_at: at + STATE_LIFE,
     };

@@ -19,8 +19,8 @@ use crate::{
     exchange::{Refusal, Verdict},
     ports::{Body, Clock, Http, HttpFailure, HttpRequest, HttpResponse},
     provider::{
-        About, Account, ApiAnswer, Auth, AuthKind, Base, ClientAuth, Identity, Invalid, OAuth2, Provider, RefreshLife,
-        Rotation, TokenBody,
+        About, Account, ApiAnswer, ApiKeyAuth, Auth, AuthKind, Base, ClientAuth, Identity, Invalid, OAuth2, Provider,
+        RefreshLife, Rotation, TokenBody,
     },
     tool::{ToolCall, ToolOutput},
 };
@@ -328,6 +328,8 @@ impl Http for Endpoint {
 pub struct FakeProvider {
     /// What `auth` answers; tests change facts in it.
     pub facts: OAuth2,
+    /// What `key_auth` answers.
+    pub key: Option<ApiKeyAuth>,
 }
 
 impl FakeProvider {
@@ -355,6 +357,7 @@ impl FakeProvider {
                 rejected_codes: Vec::new(),
                 base_url_field: None,
             },
+            key: None,
         }
     }
 }
@@ -392,6 +395,10 @@ impl Provider for FakeProvider {
 
     fn auth(&self, _account: &Account) -> Auth {
         Auth::OAuth2(Box::new(self.facts.clone()))
+    }
+
+    fn key_auth(&self, _account: &Account) -> Option<ApiKeyAuth> {
+        self.key.clone()
     }
 
     fn oauth_paths(&self) -> &'static [&'static str] {

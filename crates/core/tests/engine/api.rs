@@ -2,14 +2,16 @@
 
 use std::{sync::Arc, time::Duration};
 
+use base64::Engine as _;
 use bytes::Bytes;
 use futures::stream;
 use holdfast_core::{
-    ApiClient, AuthError, ConnectorId, Engine, Error, ErrorKind, Health, Need, Retry,
+    ApiClient, AuthError, ConnectorId, Engine, Error, ErrorKind, Health, Need, Retry, Secret,
     api_client::Refused,
     credential::{Fingerprint, Reason},
     ports::{Body, Clock, Trigger},
-    testkit::Script,
+    provider::ApiKeyAuth,
+    testkit::{FakeProvider, Script},
 };
 use http::{HeaderMap, Method, StatusCode};
 use secrecy::SecretString;
@@ -51,6 +53,32 @@ async fn a_body_that_can_be_sent_once_renews_the_token_and_asks_to_send_again() 
     let again = api.request(Method::POST, "uploads").operation("upload").body(upload()).raw().await.unwrap();
     assert_eq!(again.status, StatusCode::OK);
     assert_eq!(rig.endpoint.posts().len(), 1);
+}
+
+/// Each way in which providers take a key, also one whose first way is OAuth.
+#[tokio::test(start_paused = true)]
+async fn a_key_goes_where_its_provider_wants_it() {
+    let basic = |pair: &str| format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(pair));
+    let user = ("Email address".to_owned(), "ada@example.com".to_owned());
+    for (auth, key, sent) in [
+        (Some(ApiKeyAuth::Basic { password: "X".to_owned() }), "k1", basic("k1:X")),
+        (Some(ApiKeyAuth::Basic { password: String::new() }), "k1", basic("k1:")),
+        (Some(ApiKeyAuth::Pair { user }), "ada@example.com:k1", basic("ada@example.com:k1")),
+        (Some(ApiKeyAuth::Bearer), "k1", "k1".to_owned()),
+        (None, "k1", "k1".to_owned()),
+    ] {
+        let mut rig = Rig::new();
+        let mut provider = FakeProvider::new();
+        provider.key = auth.clone();
+        rig.provider = Arc::new(provider);
+        let engine = rig.replica("a").0;
+        let api = ApiClient::with(&engine, "fake", "acme", Secret::ApiKey(key.into())).unwrap();
+
+        // The endpoint knows no key; what it was called with counts.
+        let _ = api.get("me").operation("me").raw().await;
+
+        assert_eq!(rig.endpoint.calls(), [sent], "{auth:?}");
+    }
 }
 
 /// AP-02

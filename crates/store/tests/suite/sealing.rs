@@ -91,6 +91,7 @@ async fn no_secret_stands_in_the_database_file() {
         browser_hash: [3; 32],
         verifier: Some(SecretString::from("verifier-canary")),
         account: None,
+        by_key: false,
         at: moment(1),
         state_expires_at: moment(600),
     };

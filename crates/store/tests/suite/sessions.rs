@@ -36,6 +36,7 @@ fn start(link: u8, state: u8) -> StartSession {
         browser_hash: [9; 32],
         verifier: Some(SecretString::from("verifier")),
         account: Some("acme".to_owned()),
+        by_key: false,
         at: moment(10),
         state_expires_at: moment(610),
     }

@@ -84,6 +84,7 @@ async fn taken_by(store: &Store, id: &ConnectorId) -> String {
         browser_hash: [3; 32],
         verifier: None,
         account: None,
+        by_key: false,
         at: moment(10),
         state_expires_at: moment(610),
     };

@@ -36,11 +36,12 @@ pub(super) async fn test(
     Ok(Redirect::to(&format!("/connectors/{id}?did=tested#test-result")))
 }
 
-/// What the form may carry: the account, where nobody has named it yet.
+/// What the form may carry: the account, where nobody has named it yet, and the way in.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Named {
     account: Option<String>,
+    by: String,
 }
 
 /// POST /connectors/{id}/reconnect: to the provider at once; the first consent, or another one in place.
@@ -64,7 +65,8 @@ pub(super) async fn reconnect(
             Some(account.id)
         }
     };
-    let target = consent::begin(&app, &snapshot, account, Way::SignedIn, &person.user.id, &visitor.browser).await;
+    let (user, browser) = (&person.user.id, &visitor.browser);
+    let target = consent::begin(&app, &snapshot, account, &form.by, Way::SignedIn, user, browser).await;
     let target = target.map_err(|trouble| trouble.seen_by(&person))?;
     Ok((StatusCode::SEE_OTHER, visitor.jar, [(header::LOCATION, target)]).into_response())
 }

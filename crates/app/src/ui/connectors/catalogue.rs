@@ -10,7 +10,7 @@ use axum::{
 };
 use holdfast_core::{
     ConnectorId, Health, Provider, Secret,
-    provider::{About, Account, AuthKind},
+    provider::{About, Account},
 };
 use holdfast_store::{Created, NewConnector, Way};
 use serde::{Deserialize, Serialize};
@@ -54,7 +54,7 @@ impl Tile {
 }
 
 async fn ready(app: &App, about: &About) -> Result<bool, Trouble> {
-    Ok(about.auth_kind == AuthKind::ApiKey || app.apps.of(about.id).await?.is_some())
+    Ok(about.takes_keys() || app.apps.of(about.id).await?.is_some())
 }
 
 #[derive(Default, Deserialize)]
@@ -87,6 +87,8 @@ pub(super) async fn show(
 pub(super) struct Typed {
     account: String,
     name: String,
+    /// The way in that the button said.
+    by: String,
 }
 
 #[derive(Default, Serialize)]
@@ -105,8 +107,7 @@ struct FormPage<'a> {
     name: &'a str,
     problems: Problems,
     scopes: Vec<ScopeLine>,
-    /// A key is asked for, in place of a consent.
-    key: bool,
+    ways: consent::Ways,
     help: Option<&'static str>,
     ready: bool,
     redirect_uri: String,
@@ -147,7 +148,7 @@ async fn page(
         name: &typed.name,
         problems,
         scopes: about.scopes.iter().map(|scope| ScopeLine { name: scope.name, words: scope.words }).collect(),
-        key: about.auth_kind == AuthKind::ApiKey,
+        ways: consent::ways(app, about, None).await?,
         help: about.key_help,
         ready: ready(app, about).await?,
         redirect_uri: app.redirect_uri(),
@@ -197,7 +198,8 @@ pub(super) async fn connect(
     if !name.is_empty() {
         care::rename(&app, &snapshot, name, &person.actor()).await?;
     }
-    let target = consent::begin(&app, &snapshot, None, Way::SignedIn, &person.user.id, &visitor.browser).await;
+    let (user, browser) = (&person.user.id, &visitor.browser);
+    let target = consent::begin(&app, &snapshot, None, &typed.by, Way::SignedIn, user, browser).await;
     let target = target.map_err(|trouble| trouble.seen_by(&person))?;
     Ok((StatusCode::SEE_OTHER, visitor.jar, [(header::LOCATION, target)]).into_response())
 }

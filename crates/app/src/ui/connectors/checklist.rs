@@ -1,7 +1,7 @@
 //! How far a consent is that was started here: a live checklist, and the way on where it came to nothing.
 
 use chrono::{DateTime, Utc};
-use holdfast_core::{Health, provider::AuthKind};
+use holdfast_core::Health;
 use holdfast_store::Session;
 use serde::Serialize;
 
@@ -62,7 +62,8 @@ impl Checklist {
     /// Of this consent.
     pub(super) fn new(app: &App, session: &Session, provider: &str, account: &str, now: DateTime<Utc>) -> Self {
         let name = app.provider_name(provider);
-        let key = app.providers().find(provider).is_some_and(|found| found.about().auth_kind == AuthKind::ApiKey);
+        let about = app.providers().find(provider).map(|found| found.about());
+        let key = about.is_some_and(|about| about.takes_keys() && session.by_key.unwrap_or(!about.has_choice()));
         let shown = called::account(app, provider, session.account.as_deref().unwrap_or(account));
         let stand = connect::stand(session, now);
         let plain = |tone, title: String, text: &str| Self {

@@ -50,6 +50,7 @@ struct ConnectorPage {
     badge: Badge,
     since: Moment,
     connect: &'static str,
+    ways: connect::Ways,
     failed: Option<Failed>,
     told: Option<Told>,
     degraded: Option<DegradedMark>,
@@ -195,7 +196,11 @@ pub(super) async fn shown(
         _ => None,
     };
     let likely = called::likely_end(app, snapshot).await?;
-    let mut page = page(app, person, &view, agents, told, checklist, test, timeline, chart, &asked.did, now);
+    let ways = match app.providers().find(&snapshot.provider) {
+        Some(adapter) => connect::ways(app, adapter.about(), Some(snapshot)).await?,
+        None => connect::Ways { key: false, both: false },
+    };
+    let mut page = page(app, person, &view, agents, ways, told, checklist, test, timeline, chart, &asked.did, now);
     if let (Some(failed), Some(likely)) = (&mut page.failed, likely) {
         failed.what = format!("{} {likely}", failed.what);
     }
@@ -223,6 +228,7 @@ fn page(
     person: &Person,
     view: &ConnectorView,
     agents: &[AgentBrief],
+    ways: connect::Ways,
     told: Option<Told>,
     checklist: Option<Checklist>,
     test: Option<LastTest>,
@@ -253,6 +259,7 @@ fn page(
         account: called::account(app, &snapshot.provider, &snapshot.account),
         since: Moment::new(snapshot.health_since, now),
         connect: connect_word(health),
+        ways,
         failed: (health == Health::AuthFailed).then(|| {
             let said = words::failure(snapshot.health_reason, provider);
             Failed {
