@@ -19,6 +19,7 @@ mod leases;
 mod lifeboat;
 mod mail;
 mod mass;
+mod moving;
 mod order_status;
 mod proxy;
 mod reconnect;

@@ -14,7 +14,7 @@ mod tools;
 mod view;
 
 pub use aliases::Aliases;
-pub use import::{NewConnectorBody, import_line};
+pub use import::{NewConnectorBody, create, import_one};
 pub use proxy::Clients;
 pub use view::{ConnectorBody, TestBody};
 

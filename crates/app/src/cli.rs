@@ -4,6 +4,7 @@ mod args;
 mod ask;
 mod demo;
 mod doctor;
+mod import;
 mod master_key;
 mod migrate;
 mod output;

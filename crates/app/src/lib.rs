@@ -29,6 +29,7 @@ pub mod logging;
 pub mod mail;
 mod mailbox;
 pub mod metrics;
+pub mod moving;
 pub mod oauth_apps;
 pub mod ops;
 pub mod problem;

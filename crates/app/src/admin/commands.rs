@@ -14,6 +14,7 @@ use crate::{
     care,
     keys::{self, SCOPES},
     mailbox,
+    moving::Format,
     problem::Problem,
     ui::{
         passwords,
@@ -37,7 +38,7 @@ pub enum Ask {
     ConnectorList { org: Option<String> },
     ConnectorShow { id: String },
     ConnectorTest { id: String },
-    ConnectorImport { org: Option<String>, line: String },
+    ConnectorImport { org: Option<String>, from: Format, items: Vec<String>, dry_run: bool },
 }
 
 /// Why a command was not done: one line, with the next step.
@@ -130,10 +131,20 @@ pub async fn run(app: &Arc<App>, ask: Ask) -> Result<Value, Refused> {
             let report = care::test(app, &known, "command line").await?;
             Ok(serde_json::to_value(report).expect("it is plain data"))
         }
-        Ask::ConnectorImport { org, line } => {
+        Ask::ConnectorImport { org, from, items, dry_run } => {
             let org = one_org(app, org.as_deref()).await?;
-            let id = api::import_line(app, &org, &line).await?;
-            Ok(json!({ "id": id }))
+            let mut reports = Vec::new();
+            for item in &items {
+                reports.push(match api::import_one(app, &org, from, item, dry_run).await {
+                    Ok(Some(id)) => json!({ "status": "imported", "detail": id }),
+                    Ok(None) => json!({ "status": "right", "detail": "It would be imported." }),
+                    Err(problem) => {
+                        let status = if problem.code() == "connector_exists" { "unchanged" } else { "failed" };
+                        json!({ "status": status, "detail": problem.detail() })
+                    }
+                });
+            }
+            Ok(Value::Array(reports))
         }
     }
 }

@@ -12,10 +12,11 @@ use holdfast_core::{
 use holdfast_store::{Created, NewConnector};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
+use url::Url;
 use utoipa::ToSchema;
 
 use super::garbled;
-use crate::{app::App, care, problem::Problem};
+use crate::{app::App, care, moving::Format, problem::Problem};
 
 /// A connector to be made.
 #[derive(Deserialize, ToSchema)]
@@ -47,6 +48,9 @@ pub struct CredentialInput {
     expires_at: Option<DateTime<Utc>>,
     /// What was granted, separated as the provider does.
     scope: Option<String>,
+    /// Client id of the OAuth app that the tokens were given to. Refused where the installation has another app for the
+    /// provider: nobody else can renew them.
+    client_id: Option<String>,
     #[schema(value_type = Option<String>)]
     api_key: Option<SecretString>,
     /// What rides along: webhook ids, secrets.
@@ -55,18 +59,22 @@ pub struct CredentialInput {
 }
 
 /// Makes the connector.
-pub(super) async fn create(app: &App, org: &OrgId, body: NewConnectorBody) -> Result<ConnectorId, Problem> {
+pub async fn create(app: &App, org: &OrgId, body: NewConnectorBody) -> Result<ConnectorId, Problem> {
     let (created, account) = store(app, org, body).await?;
     match created {
         Created::New(id) => Ok(id),
-        Created::Exists(id) => {
-            let detail = format!("This organisation has {} already; nothing was changed.", account.display);
-            Err(Problem::conflict("connector_exists", detail, &id))
-        }
-        Created::AliasTaken(id) => {
-            Err(Problem::conflict("alias_taken", "Another connector has this alias; nothing was changed.", &id))
-        }
+        Created::Exists(id) => Err(exists(&account, &id)),
+        Created::AliasTaken(id) => Err(alias_taken(&id)),
     }
+}
+
+fn exists(account: &Account, id: &ConnectorId) -> Problem {
+    let detail = format!("This organisation has {} already; nothing was changed.", account.display);
+    Problem::conflict("connector_exists", detail, id)
+}
+
+fn alias_taken(id: &ConnectorId) -> Problem {
+    Problem::conflict("alias_taken", "Another connector has this alias; nothing was changed.", id)
 }
 
 /// A connector for a connect link: a new one, or the org's own on that account.
@@ -104,12 +112,21 @@ pub(super) async fn for_link(
 }
 
 async fn store(app: &App, org: &OrgId, body: NewConnectorBody) -> Result<(Created, Account), Problem> {
+    let (new, account) = prepare(app, org, body).await?;
+    Ok((app.store.create_connector(&new).await?, account))
+}
+
+/// All checks, and nothing written.
+async fn prepare(app: &App, org: &OrgId, body: NewConnectorBody) -> Result<(NewConnector, Account), Problem> {
     let provider = known_provider(app, &body.provider)?;
     let account = provider.account(&body.account).map_err(|invalid| Problem::invalid("account", invalid.message))?;
     let now = app.seams.clock.now();
     let (secret, extras) = match body.credential {
         None => (Secret::Absent, Vec::new()),
-        Some(input) => credential(input, provider.as_ref(), &account, now)?,
+        Some(input) => {
+            held_by_us(app, provider.as_ref(), &input).await?;
+            credential(input, provider.as_ref(), &account, now)?
+        }
     };
     let new = NewConnector {
         org: org.clone(),
@@ -122,7 +139,25 @@ async fn store(app: &App, org: &OrgId, body: NewConnectorBody) -> Result<(Create
         extras,
         at: now,
     };
-    Ok((app.store.create_connector(&new).await?, account))
+    Ok((new, account))
+}
+
+/// Tokens can only be renewed by the OAuth app that they were given to (RFC 6749 section 6).
+async fn held_by_us(app: &App, provider: &dyn Provider, input: &CredentialInput) -> Result<(), Problem> {
+    let Some(theirs) = &input.client_id else { return Ok(()) };
+    let about = provider.about();
+    match app.apps.of(about.id).await? {
+        Some(ours) if ours.client_id == *theirs => Ok(()),
+        ours => {
+            let ours = if ours.is_some() { "has another one" } else { "has none" };
+            let detail = format!(
+                "These tokens were given to another OAuth app of {}, and this installation {ours}: nobody could renew \
+                 them. Set that app up here, or connect the account anew.",
+                about.name
+            );
+            Err(Problem::invalid("credential.client_id", detail))
+        }
+    }
 }
 
 fn known_provider<'a>(app: &'a App, id: &str) -> Result<&'a Arc<dyn Provider>, Problem> {
@@ -194,19 +229,39 @@ fn credential(
                     Some(life) if life <= LONGEST_LIFE => Some(now + life),
                     _ => return invalid("expires_in", "It is in seconds, and at most 366 days."),
                 },
-                (None, Some(at)) if at < now - LONGEST_LIFE || at > now + LONGEST_LIFE => {
+                (None, Some(at)) if at > now + LONGEST_LIFE => {
                     return invalid(
                         "expires_at",
-                        "It lies within 366 days of now; leave it out where the token does not end.",
+                        "It lies at most 366 days ahead; leave it out where the token does not end.",
                     );
                 }
                 (None, at) => at,
             };
+            if refresh_token.is_none() && expires_at.is_some_and(|at| at <= now) {
+                let detail = "The access token is over, and there is no refresh_token to renew it with: connect the \
+                              account anew, by a connect link.";
+                return invalid("expires_at", detail);
+            }
+            let base_url = base_url(&facts, input.extras.as_ref())?;
             let scopes = input.scope.as_deref().map(|scope| split(scope, &facts));
-            Secret::Tokens(tokens(access_token, refresh_token, expires_at, scopes, &facts, now))
+            Secret::Tokens(TokenSet {
+                base_url,
+                ..tokens(access_token, refresh_token, expires_at, scopes, &facts, now)
+            })
         }
     };
     Ok((secret, checked_extras(input.extras.unwrap_or_default())?))
+}
+
+/// The API host that came with the tokens, where this provider names one: held to the same rule as that of an answer.
+fn base_url(facts: &OAuth2, extras: Option<&BTreeMap<String, SecretString>>) -> Result<Option<Url>, Problem> {
+    let Some(rule) = &facts.base_url_field else { return Ok(None) };
+    let Some(given) = extras.and_then(|extras| extras.get(&rule.field)) else { return Ok(None) };
+    exchange::api_host(rule, given.expose_secret()).map(Some).ok_or_else(|| {
+        let detail =
+            format!("{} has to be an https URL whose host ends in {}.", rule.field, rule.suffixes.join(" or "));
+        Problem::invalid(&format!("credential.extras.{}", rule.field), detail)
+    })
 }
 
 /// Extras with names that are short words.
@@ -263,13 +318,53 @@ fn due_at(app: &App, account: &Account, secret: &Secret) -> Option<DateTime<Utc>
     timing::due_at(tokens, &CredentialId::from(account.id.as_str()), &app.config.engine())
 }
 
-/// One line of an import.
-pub async fn import_line(app: &Arc<App>, org: &OrgId, line: &str) -> Result<ConnectorId, Problem> {
-    let body: NewConnectorBody = serde_json::from_str(line).map_err(|error| {
-        let problem = garbled::problem(&error.to_string());
-        Problem::invalid("line", format!("This is not a connector. {}", problem.detail()))
-    })?;
-    create(app, org, body).await
+/// One connection of an import; with `dry_run` it is checked alone. `None`: it is right, and would be made.
+pub async fn import_one(
+    app: &App,
+    org: &OrgId,
+    from: Format,
+    item: &str,
+    dry_run: bool,
+) -> Result<Option<ConnectorId>, Problem> {
+    let not_one = |detail: &str| Problem::invalid("line", format!("This is not a connector. {detail}"));
+    let read = |body: serde_json::Result<NewConnectorBody>| {
+        body.map_err(|error| not_one(garbled::problem(&error.to_string()).detail()))
+    };
+    let (mut body, longer_alias) = match from {
+        Format::Holdfast => (read(serde_json::from_str(item))?, None),
+        _ => {
+            let moved = from.read(app.providers(), item).map_err(|why| Problem::invalid("line", why))?;
+            (read(serde_json::from_value(moved.body))?, moved.longer_alias)
+        }
+    };
+    if let (Some(alias), Some(longer)) = (&body.alias, longer_alias)
+        && is_taken(app, org, alias, &body).await?
+    {
+        body.alias = Some(longer);
+    }
+    if !dry_run {
+        return create(app, org, body).await.map(Some);
+    }
+    let alias = body.alias.clone();
+    let (new, account) = prepare(app, org, body).await?;
+    if let Some(there) = app.store.find_account(org, &new.provider, &account.id).await? {
+        return Err(exists(&account, &there.id));
+    }
+    match alias {
+        Some(alias) => match app.store.find_connector(org, &alias).await? {
+            Some(there) => Err(alias_taken(&there.snapshot.connector)),
+            None => Ok(None),
+        },
+        None => Ok(None),
+    }
+}
+
+/// Whether a connector of another account has this alias: ids of other systems are often those of customers, who connect
+/// several services.
+async fn is_taken(app: &App, org: &OrgId, alias: &str, body: &NewConnectorBody) -> Result<bool, Problem> {
+    let Some(there) = app.store.find_connector(org, alias).await? else { return Ok(false) };
+    let account = known_provider(app, &body.provider)?.account(&body.account).ok();
+    Ok(there.snapshot.provider != body.provider || account.is_none_or(|account| account.id != there.snapshot.account))
 }
 
 /// Serde's words without the values that they repeat: ``invalid type: string "secret"`` and ``integer `4711` `` must not

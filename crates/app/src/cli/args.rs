@@ -4,6 +4,8 @@ use std::{net::SocketAddr, path::PathBuf};
 
 use clap::{Parser, Subcommand, ValueEnum};
 
+use crate::moving::Format;
+
 /// Keeps the connections of AI agents to their helpdesks alive.
 ///
 /// New here? `holdfast demo` shows everything on this machine, with nothing to set up.
@@ -246,8 +248,15 @@ pub enum ConnectorCommand {
     },
     /// Take connectors over from another system: JSON lines, each as for POST /api/v1/connectors
     ///
-    /// Says per line what happened. Safe to run twice: what is there already is left alone.
+    /// Says per line what happened. Safe to run twice: what is there already is left alone. The export of another system
+    /// is read as it is; its ids are kept as aliases, which the API accepts.
     Import {
+        /// Whose export it is
+        #[arg(long, value_enum, value_name = "SYSTEM", default_value_t)]
+        from: Format,
+        /// Check everything, and write nothing
+        #[arg(long)]
+        dry_run: bool,
         /// Name of the organisation; needed where there are several
         #[arg(long, value_name = "NAME")]
         org: Option<String>,

@@ -1,18 +1,16 @@
 //! `holdfast user`, `key` and `connector`: asked of the running server, or done here.
 
 use std::{
-    fs::File,
-    io::{self, BufRead, BufReader, IsTerminal},
-    path::Path,
+    io::{self, BufRead, IsTerminal},
     process::ExitCode,
 };
 
 use anyhow::Context;
 use serde_json::{Value, json};
 
-use super::{ConnectorCommand, KeyCommand, Output, UserCommand};
+use super::{ConnectorCommand, KeyCommand, Output, UserCommand, import};
 use crate::{
-    admin::{Admin, Ask, Refused},
+    admin::{Admin, Ask},
     config::Config,
 };
 
@@ -79,7 +77,9 @@ pub(super) async fn connector(config: Config, command: ConnectorCommand, output:
             output.print(&report, || verdict(&report))?;
             Ok(if report["ok"] == json!(true) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
-        ConnectorCommand::Import { org, file } => import(config, org, &file, output).await,
+        ConnectorCommand::Import { org, from, dry_run, file } => {
+            import::run(config, org, (from, dry_run), &file, output).await
+        }
     }
 }
 
@@ -98,47 +98,6 @@ async fn one(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Every line says what happened to it; a bad one stops nothing.
-async fn import(config: Config, org: Option<String>, file: &Path, output: Output) -> anyhow::Result<ExitCode> {
-    let lines: Box<dyn BufRead> = if file == Path::new("-") {
-        Box::new(BufReader::new(io::stdin()))
-    } else {
-        let opened = File::open(file).with_context(|| format!("cannot read {}", file.display()))?;
-        Box::new(BufReader::new(opened))
-    };
-    let mut admin = Admin::reach(config).await?;
-    let (mut imported, mut there, mut failed) = (0, 0, 0);
-    for (number, line) in (1..).zip(lines.lines()) {
-        let mut line = line.with_context(|| format!("cannot read line {number}"))?;
-        // Editors on Windows put a mark before the first line.
-        if number == 1 && line.starts_with('\u{feff}') {
-            line.drain(..'\u{feff}'.len_utf8());
-        }
-        if line.trim().is_empty() {
-            continue;
-        }
-        let (status, detail) = match admin.ask(Ask::ConnectorImport { org: org.clone(), line }).await? {
-            Ok(value) => {
-                imported += 1;
-                ("imported", text(&value["id"]))
-            }
-            Err(Refused { code: Some(code), message }) if code == "connector_exists" => {
-                there += 1;
-                ("unchanged", message)
-            }
-            Err(Refused { message, .. }) => {
-                failed += 1;
-                ("failed", message)
-            }
-        };
-        let report = json!({ "line": number, "status": status, "detail": detail });
-        output.print(&report, || format!("line {number}: {status}: {detail}"))?;
-    }
-    admin.end().await;
-    eprintln!("{imported} imported, {there} unchanged, {failed} failed");
-    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
 fn one_line() -> anyhow::Result<String> {
     if io::stdin().is_terminal() {
         eprintln!("Password (it is shown as you type; pipe it in to avoid that):");
@@ -148,7 +107,7 @@ fn one_line() -> anyhow::Result<String> {
     Ok(line.trim_end_matches(['\r', '\n']).to_owned())
 }
 
-fn text(value: &Value) -> String {
+pub(super) fn text(value: &Value) -> String {
     match value {
         Value::Null => "-".to_owned(),
         Value::String(text) => text.clone(),

@@ -16,7 +16,7 @@ use crate::{
         self,
         manage::{BindingBody, NewAgentBody, TriggerBody},
     },
-    api::import_line,
+    api::create,
     app::App,
     demo, keys,
     ui::passwords,
@@ -121,6 +121,7 @@ async fn connect(app: &Arc<App>, org: &OrgId, sandbox: &Sandbox, token_life: Dur
             "expires_in": grant.expires_in, "scope": grant.scope,
         },
     });
-    let id = import_line(app, org, &line.to_string()).await;
+    let body = serde_json::from_value(line).expect("it is a connector");
+    let id = create(app, org, body).await;
     id.map(|id| id.to_string()).map_err(|problem| anyhow!(problem.detail().to_owned()))
 }

@@ -1,0 +1,93 @@
+//! Nango's connections, as `GET /connections/{connectionId}` of its API answers each
+//! (<https://nango.dev/docs/reference/backend/http-api/connections/get>). Its list has no credentials: whoever moves asks
+//! for each connection.
+
+use holdfast_core::Providers;
+use serde_json::{Map, Value, json};
+
+use super::{Moved, body, first, no_account, pair, text};
+
+/// Names that differ from ours; what is not here has the same one.
+const PROVIDERS: [(&str, &str); 16] = [
+    ("freshdesk-oauth", "freshdesk"),
+    ("gorgias-basic", "gorgias"),
+    ("google-mail", "google"),
+    ("google-calendar", "google"),
+    ("google-sheet", "google"),
+    ("shopify-api-key", "shopify"),
+    ("help-scout", "helpscout"),
+    ("hubspot-service-key", "hubspot"),
+    ("jira", "jira-service-management"),
+    ("microsoft", "microsoft-graph"),
+    ("outlook", "microsoft-graph"),
+    ("salesforce-sandbox", "salesforce"),
+    ("slack-bot", "slack"),
+    ("stripe-app", "stripe"),
+    ("zoho-crm", "zoho"),
+    ("zoho-desk", "zoho"),
+];
+
+/// Where a connection says which account it is.
+const ACCOUNTS: [&str; 7] = ["subdomain", "shop", "domain", "tenant", "oktaDomain", "auth0Domain", "hostname"];
+
+/// What goes on being needed beside the tokens.
+const EXTRAS: [&str; 6] = ["instance_url", "api_domain", "realmId", "cloudId", "tenant_id", "portalId"];
+
+pub(super) fn read(providers: &Providers, item: &Value) -> Result<Moved, String> {
+    let id = text(item, "connection_id").ok_or("There is no connection_id in it: this is no connection of Nango.")?;
+    let key = text(item, "provider_config_key");
+    let foreign = text(item, "provider").or(key).ok_or("There is no provider in it.")?;
+    let provider = PROVIDERS.iter().find(|(theirs, _)| *theirs == foreign).map_or(foreign, |(_, ours)| *ours);
+    let config = item.get("connection_config").unwrap_or(&Value::Null);
+    let account = text(item, "account").or_else(|| first(config, &ACCOUNTS));
+    let account = account.ok_or_else(|| no_account(provider, "connection_config"))?;
+    let given = item.get("credentials").filter(|given| given.is_object()).ok_or(
+        "There are no credentials in it. The list of connections has none: ask GET /connections/{connectionId} for each.",
+    )?;
+    let credential = credential(providers, provider, account, given, config)?;
+    let longer_alias = key.map(|key| format!("{key}:{id}"));
+    Ok(Moved { body: body(provider, account, None, Some(id), credential), longer_alias })
+}
+
+fn credential(
+    providers: &Providers,
+    provider: &str,
+    account: &str,
+    given: &Value,
+    config: &Value,
+) -> Result<Map<String, Value>, String> {
+    let mut out = Map::new();
+    match text(given, "type") {
+        Some("OAUTH2") => {
+            for field in ["access_token", "refresh_token", "expires_at"] {
+                if let Some(value) = text(given, field) {
+                    out.insert(field.to_owned(), json!(value));
+                }
+            }
+            let raw = given.get("raw").unwrap_or(&Value::Null);
+            if let Some(scope) = text(raw, "scope") {
+                out.insert("scope".to_owned(), json!(scope));
+            }
+            // An app of the connection's own.
+            if let Some(client) = text(config, "oauth_client_id_override") {
+                out.insert("client_id".to_owned(), json!(client));
+            }
+            let of = |name: &&str| Some(((*name).to_owned(), json!(text(config, name).or_else(|| text(raw, name))?)));
+            let extras: Map<_, _> = EXTRAS.iter().filter_map(of).collect();
+            if !extras.is_empty() {
+                out.insert("extras".to_owned(), extras.into());
+            }
+        }
+        Some("API_KEY") => {
+            let key = text(given, "apiKey").ok_or("There is no apiKey in its credentials.")?;
+            out.insert("api_key".to_owned(), json!(key));
+        }
+        Some("BASIC") => {
+            let user = text(given, "username").ok_or("There is no username in its credentials.")?;
+            let password = text(given, "password").unwrap_or_default();
+            out.insert("api_key".to_owned(), json!(pair(providers, provider, account, user, password)));
+        }
+        _ => return Err("Its credentials are of a kind that Holdfast does not have. Known are OAUTH2, API_KEY and BASIC; connect it anew by a connect link.".to_owned()),
+    }
+    Ok(out)
+}
