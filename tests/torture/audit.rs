@@ -28,6 +28,13 @@ impl Exchange {
         (self.started_ms - BLUR_MS..=self.closed_ms + BLUR_MS).contains(&at_ms)
     }
 
+    /// Whether it is another one that began from the same version, by the database's own word, and was still under its
+    /// lease then. A row of a success says when the answer came: where its owner could not reach the database, it was
+    /// closed for the owner first, and the answer was stored later.
+    fn found_it_unstored(&self, first: &Self, at_ms: i64) -> bool {
+        self.started_ms != first.started_ms && self.version == first.version && at_ms <= self.lease_end_ms
+    }
+
     /// Whether its owner had no right any more to be at it then.
     fn over_by(&self, at_ms: i64) -> bool {
         self.closed_ms <= at_ms + BLUR_MS || self.lease_end_ms <= at_ms + BLUR_MS || self.outcome == "owner_lost"
@@ -48,6 +55,7 @@ pub(crate) struct Found {
     rotated: usize,
     overlapped_after_a_lease: usize,
     reused_after_a_loss: usize,
+    reused_before_it_was_stored: usize,
     failed: HashMap<String, usize>,
     lost: HashMap<&'static str, usize>,
     mails: usize,
@@ -62,6 +70,11 @@ impl fmt::Display for Found {
         writeln!(f, "{} exchanges, {} rotations", self.exchanges, self.rotated)?;
         writeln!(f, "{} tokens were presented twice at once, after a lease had ended", self.overlapped_after_a_lease)?;
         writeln!(f, "{} spent tokens were presented again, their success unknown", self.reused_after_a_loss)?;
+        writeln!(
+            f,
+            "{} were presented again while their owner had the answer and could not store it",
+            self.reused_before_it_was_stored
+        )?;
         writeln!(f, "token sets that were issued and are not stored, by what happened to the answer: {:?}", self.lost)?;
         writeln!(f, "connectors that need a person now, by reason: {:?}", self.failed)?;
         writeln!(f, "{} mails, {} of them twice, with the same id", self.mails, self.repeated_mails)?;
@@ -137,7 +150,10 @@ fn presentations(found: &mut Found, connector: &Connector, ledger: &Ledger, rows
                 }
             }
             let spent = matches!(first.outcome, PresentationOutcome::Rotated | PresentationOutcome::RotatedAnswerLost);
-            if spent && row.outcome == "rotated" && row.closed_ms + BLUR_MS < at {
+            let stored = spent && row.outcome == "rotated" && row.closed_ms + BLUR_MS < at;
+            if stored && under(second).is_some_and(|other| other.found_it_unstored(row, at)) {
+                found.reused_before_it_was_stored += 1;
+            } else if stored {
                 found.violations.push(format!("{}: presented at {at} after {row:?} was stored", connector.id));
             } else if spent && second.outcome == PresentationOutcome::Reused {
                 found.reused_after_a_loss += 1;
