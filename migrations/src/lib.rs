@@ -21,6 +21,7 @@ mod m20261130_120000_create_spares;
 mod m20261130_140000_tell_consents_apart;
 mod m20261130_150000_repeat_calls;
 mod m20261130_160000_ask_for_keys;
+mod m20261130_160000_claim_grants;
 
 /// All steps, in order.
 pub struct Migrator;
@@ -46,6 +47,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261130_140000_tell_consents_apart::Migration),
             Box::new(m20261130_150000_repeat_calls::Migration),
             Box::new(m20261130_160000_ask_for_keys::Migration),
+            Box::new(m20261130_160000_claim_grants::Migration),
         ]
     }
 }

@@ -8,6 +8,7 @@ use holdfast_tests::{
     database::Database,
     on_both,
     service::{TestApp, oauth_app},
+    wait::until,
 };
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -23,6 +24,9 @@ on_both! {
     a_shop_can_be_connected_elsewhere_once_it_is_disconnected,
     a_reconnect_to_another_shop_is_refused_before_the_exchange,
     the_older_of_two_consents_is_not_exchanged,
+    of_two_consents_for_a_shop_at_once_one_is_exchanged,
+    an_older_consent_is_not_exchanged_while_a_later_one_is,
+    an_import_is_refused_for_a_shop_that_another_connector_has,
     a_frozen_shop_is_no_failed_connector,
 }
 
@@ -240,6 +244,99 @@ async fn the_older_of_two_consents_is_not_exchanged(db: Arc<Database>) {
     app.advance(Duration::from_mins(61));
     let token = app.token(&id).await.expect(200).text_of("access_token");
     assert!(acme(&app).accepts(&token));
+}
+
+/// Shopify has exchanged the code of a first consent and has not answered: what a second one comes to meanwhile.
+async fn while_exchanged(
+    app: &TestApp,
+    db: &Database,
+    first: (&Browser, String),
+    second: (&Browser, String),
+) -> [Page; 2] {
+    let exchanges = acme(app).counters().code_exchanges;
+    acme(app).trouble(|faults| faults.hold_answers = true);
+    let used = "SELECT COUNT(*) FROM connect_sessions WHERE state_used_at IS NOT NULL";
+    let (one, two) = tokio::join!(first.0.get(&first.1), async {
+        until("it is exchanged", async || acme(app).counters().code_exchanges, |count| *count > exchanges).await;
+        let before = db.number(used).await;
+        let (two, ()) = tokio::join!(second.0.get(&second.1), async {
+            until("the second has come back", async || db.number(used).await, |count| *count > before).await;
+            app.advance(Duration::from_secs(13));
+            until("the second has ended or waits", async || db.number(ENDED).await, |count| *count > 0).await;
+            assert_eq!(acme(app).counters().code_exchanges, exchanges + 1, "the second is not exchanged");
+        });
+        acme(app).calm();
+        two
+    });
+    [one, two]
+}
+
+const ENDED: &str = "SELECT COUNT(*) FROM connect_sessions WHERE CAST(result AS TEXT) LIKE '%under_way%'";
+
+async fn of_two_consents_for_a_shop_at_once_one_is_exchanged(db: Arc<Database>) {
+    let app = start(&db).await;
+    let globex = app.key_of("Globex").await;
+    let (first, second) = (Browser::new(), Browser::new());
+    let ((first_link, id), (second_link, _)) =
+        (link(&app, &app.key, Some("acme")).await, link(&app, &globex, Some("acme")).await);
+    let way_back = async |browser: &Browser, link: &str| {
+        app.sandbox.consent(&browser.post(link).await.location(), "merchant").unwrap()
+    };
+    let (first_back, second_back) = (way_back(&first, &first_link).await, way_back(&second, &second_link).await);
+
+    let [won, lost] = while_exchanged(&app, &db, (&first, first_back), (&second, second_back)).await;
+
+    assert_eq!((lost.status, lost.title()), (409, "Shopify is being connected already"), "{}", lost.text);
+    assert!(!lost.text.contains(&id) && lost.text.contains("in a minute"), "{}", lost.text);
+    assert_eq!((won.status, won.title()), (200, "Connected"), "{}", won.text);
+    let again =
+        second.get(&app.sandbox.consent(&second.post(&second_link).await.location(), "merchant").unwrap()).await;
+    assert_eq!(again.title(), "acme.myshopify.com is connected already", "{}", again.text);
+    app.advance(Duration::from_mins(61));
+    let token = app.token(&id).await.expect(200).text_of("access_token");
+    assert!(acme(&app).accepts(&token));
+}
+
+async fn an_older_consent_is_not_exchanged_while_a_later_one_is(db: Arc<Database>) {
+    let app = start(&db).await;
+    let id = connect(&app, "acme").await;
+    let (early, late) = (Browser::new(), Browser::new());
+    let early_authorize = early.post(&app.reconnect_link(&id).await).await.location();
+    let late_authorize = late.post(&app.reconnect_link(&id).await).await.location();
+    let back = |authorize: &str| app.sandbox.consent(authorize, "merchant").unwrap();
+
+    let [won, lost] =
+        while_exchanged(&app, &db, (&late, back(&late_authorize)), (&early, back(&early_authorize))).await;
+
+    assert_eq!((won.title(), lost.title()), ("Connected", "Shopify is being connected already"), "{}", lost.text);
+    app.advance(Duration::from_mins(61));
+    let token = app.token(&id).await.expect(200).text_of("access_token");
+    assert!(acme(&app).accepts(&token));
+}
+
+async fn an_import_is_refused_for_a_shop_that_another_connector_has(db: Arc<Database>) {
+    let app = start(&db).await;
+    let first = connect(&app, "acme").await;
+    let globex = app.key_of("Globex").await;
+    let import = async |key: &str, credential: Value| {
+        let body = json!({"provider": "shopify", "account": "acme", "credential": credential});
+        app.call(Method::POST, "/connectors", Some(key), Some(body)).await
+    };
+    let renewed = json!({"access_token": "shpat_x", "refresh_token": "shprt_x", "expires_in": 3600});
+
+    // An endless token is exchanged for one that is renewed.
+    for credential in [&renewed, &json!({"refresh_token": "shprt_x"}), &json!({"access_token": "shpat_x"})] {
+        let refused = import(&globex, credential.clone()).await.problem(409, "account_held");
+        assert!(!refused.text.contains(&first) && refused.text.contains("acme.myshopify.com"), "{}", refused.text);
+    }
+    let own = import(&app.key, renewed.clone()).await.problem(409, "connector_exists");
+    assert_eq!(own.text_of("connector_id"), first);
+    // What is never exchanged ends nobody's.
+    let _made = import(&globex, json!({"access_token": "shpat_x", "expires_in": 3600})).await.expect(201);
+
+    let _gone = app.post(&format!("/connectors/{first}/disconnect"), json!({})).await.expect(200);
+    let initech = app.key_of("Initech").await;
+    let _held = import(&initech, renewed).await.problem(409, "account_held");
 }
 
 /// HL-04

@@ -8,6 +8,7 @@
 
 mod asked;
 mod callback;
+mod claim;
 mod consent;
 mod ending;
 mod key;

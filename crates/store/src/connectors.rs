@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use crate::{
     agent_stops,
+    claims::{self, GrantClaim},
     credentials::{WriteSecret, lock_of},
     extras,
     health::{Change, patients},
@@ -65,6 +66,17 @@ impl Store {
     /// Makes a connector. With a credential it starts `connected`, at version and epoch 1, with the effects in the
     /// outbox.
     pub async fn create_connector(&self, new: &NewConnector) -> Result<Created, StoreError> {
+        let made = self.make_connector(new, false).await?;
+        Ok(made.expect("only one that has to be alone is held off"))
+    }
+
+    /// The same with a secret that can be had by one connector alone, of all orgs: see [`GrantClaim::alone`]. `None`:
+    /// another one has that, or is about to; nothing was changed.
+    pub async fn create_connector_alone(&self, new: &NewConnector) -> Result<Option<Created>, StoreError> {
+        self.make_connector(new, true).await
+    }
+
+    async fn make_connector(&self, new: &NewConnector, alone: bool) -> Result<Option<Created>, StoreError> {
         let doing = "make a connector";
         let connector = ConnectorId::from(self.id("con"));
         let credential = CredentialId::from(self.id("cred"));
@@ -75,7 +87,21 @@ impl Store {
             let found = in_the_way(&tx, new).await?;
             tx.rollback().await.map_err(failed(doing))?;
             // Between the two statements it may have been deleted; the caller may try again.
-            return found.ok_or_else(|| StoreError::new(doing));
+            return found.map(Some).ok_or_else(|| StoreError::new(doing));
+        }
+        if alone {
+            let claim = GrantClaim {
+                consent: String::new(),
+                sequence: 0,
+                connector: connector.clone(),
+                provider: new.provider.clone(),
+                account: new.account.clone(),
+                alone,
+            };
+            if claims::in_the_way(&tx, &claim, new.at).await?.is_some() {
+                tx.rollback().await.map_err(failed(doing))?;
+                return Ok(None);
+            }
         }
         for (name, value) in &new.extras {
             extras::insert(&tx, &key, &new.org, &connector, name, value).await?;
@@ -97,7 +123,7 @@ impl Store {
         }
         tx.commit().await.map_err(failed(doing))?;
         self.connector_changed(&connector);
-        Ok(Created::New(connector))
+        Ok(Some(Created::New(connector)))
     }
 
     /// Another name for people. Moves neither version nor epoch.

@@ -11,6 +11,7 @@ use secrecy::SecretString;
 use serde_json::Value;
 
 use crate::{
+    claims::{self, GrantClaim, GrantClaimed, Rival},
     credentials::{WriteSecret, lock_of},
     extras,
     health::{Change, patients},
@@ -47,6 +48,10 @@ pub enum Granted {
     Yes(Box<Snapshot>),
     /// A consent that was started later is stored already; nothing was written.
     Older,
+    /// Its claim was over, and another connector has been given what the two cannot both have; nothing was written.
+    Held(Rival),
+    /// The same, and another consent is at it.
+    UnderWay,
     /// The connector was deleted meanwhile.
     Gone,
 }
@@ -72,9 +77,18 @@ impl Store {
     /// Stores a grant: version and epoch grow by one, marks are cleared, extras are merged. Of concurrent ones the one
     /// whose consent was started last wins. Other connectors on the same credential that had failed recover with it.
     pub async fn store_grant(&self, grant: &Grant) -> Result<Granted, StoreError> {
+        self.store_claimed(grant, None).await
+    }
+
+    /// The same of a grant that was claimed before it was made. The claim ends with it, and where somebody else has come
+    /// in after the claim was over, nothing is stored.
+    pub async fn store_claimed(&self, grant: &Grant, claim: Option<&GrantClaim>) -> Result<Granted, StoreError> {
         let doing = "store a grant";
         let id = &grant.connector;
         let tx = self.transaction(doing).await?;
+        if let Some(claim) = claim.filter(|claim| claim.alone) {
+            claims::gate(&tx, &claim.provider).await?;
+        }
         let Some(locked) = lock_of(&tx, doing, id).await? else {
             tx.rollback().await.map_err(failed(doing))?;
             return Ok(Granted::Gone);
@@ -92,6 +106,20 @@ impl Store {
         if before.grant_sequence > grant.sequence {
             tx.rollback().await.map_err(failed(doing))?;
             return Ok(Granted::Older);
+        }
+        if let Some(claim) = claim {
+            let claimed = if claim.alone { claims::take(&tx, claim, grant.at).await? } else { GrantClaimed::Yes };
+            let lost = match claimed {
+                GrantClaimed::Yes => None,
+                GrantClaimed::Held(rival) => Some(Granted::Held(rival)),
+                GrantClaimed::Later => Some(Granted::Older),
+                GrantClaimed::UnderWay => Some(Granted::UnderWay),
+            };
+            if let Some(lost) = lost {
+                tx.rollback().await.map_err(failed(doing))?;
+                return Ok(lost);
+            }
+            claims::end(&tx, &claim.consent).await?;
         }
         let org = OrgId::from(locked.org_id);
         let version = Version(locked.version).next();

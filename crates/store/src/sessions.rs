@@ -7,6 +7,7 @@ use secrecy::SecretString;
 use serde_json::Value;
 
 use crate::{
+    claims,
     seal::Place,
     sql::{self, Number, failed, micros, nonsense, values},
     store::Store,
@@ -130,6 +131,13 @@ pub enum Taken {
     Expired,
     /// Not ours, or of a consent that was started again since.
     Unknown,
+}
+
+impl Session {
+    /// Names the consent that was started last in it, among all.
+    pub fn consent(&self) -> String {
+        format!("{}-{}", self.id, self.sequence)
+    }
 }
 
 impl Purpose {
@@ -306,11 +314,15 @@ impl Store {
         Ok(())
     }
 
-    /// Notes how the consent of this session ended, and forgets its verifier; nothing, if another one was started since.
+    /// Notes how the consent of this session ended, unless another one was started since, forgets its verifier, and ends
+    /// its claim.
     pub async fn finish_session(&self, session: &Session, result: &Value) -> Result<(), StoreError> {
+        let doing = "finish a connect session";
+        let tx = self.transaction(doing).await?;
         let sql = "UPDATE connect_sessions SET result = $2, sealed_verifier = NULL WHERE id = $1 AND sequence = $3";
-        let values = values![session.id.as_str(), result.clone(), session.sequence];
-        sql::run(self.db(), "finish a connect session", sql, values).await?;
+        sql::run(&tx, doing, sql, values![session.id.as_str(), result.clone(), session.sequence]).await?;
+        claims::end(&tx, &session.consent()).await?;
+        tx.commit().await.map_err(failed(doing))?;
         self.connector_changed(&session.connector);
         Ok(())
     }

@@ -47,6 +47,14 @@ pub(crate) fn for_share(backend: DbBackend) -> &'static str {
     }
 }
 
+/// Until the transaction ends, others that say the same name wait here. On SQLite every writing transaction is alone.
+pub(crate) async fn alone(tx: &impl ConnectionTrait, doing: &'static str, name: &str) -> Result<(), StoreError> {
+    if tx.get_database_backend() == DbBackend::Postgres {
+        run(tx, doing, "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", values![name]).await?;
+    }
+    Ok(())
+}
+
 /// `$1, $2, …` for `IN (…)`.
 pub(crate) fn list(count: usize) -> String {
     (1..=count).map(|number| format!("${number}")).collect::<Vec<_>>().join(", ")

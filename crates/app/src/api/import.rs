@@ -3,6 +3,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use axum::http::StatusCode;
 use chrono::{DateTime, TimeDelta, Utc};
 use holdfast_core::{
     ConnectorId, CredentialId, OrgId, Provider, Secret, TokenSet, exchange,
@@ -112,12 +113,36 @@ pub(super) async fn for_link(
 }
 
 async fn store(app: &App, org: &OrgId, body: NewConnectorBody) -> Result<(Created, Account), Problem> {
-    let (new, account) = prepare(app, org, body).await?;
-    Ok((app.store.create_connector(&new).await?, account))
+    let prepared = prepare(app, org, body).await?;
+    let Prepared { new, account, alone, provider } = &prepared;
+    let created = if *alone {
+        let detail = || {
+            format!(
+                "{} is connected on this installation already, or about to be, and {provider} gives an app one access to \
+                 an account: one of the two would end the other. Disconnect it there first. Nothing was changed.",
+                account.display
+            )
+        };
+        let created = app.store.create_connector_alone(new).await?;
+        created.ok_or_else(|| Problem::new(StatusCode::CONFLICT, "account_held", detail()))?
+    } else {
+        app.store.create_connector(new).await?
+    };
+    Ok((created, prepared.account))
+}
+
+/// A connector that may be made.
+struct Prepared {
+    new: NewConnector,
+    account: Account,
+    /// No other connector on the installation may have an access to the account.
+    alone: bool,
+    /// The provider's name.
+    provider: &'static str,
 }
 
 /// All checks, and nothing written.
-async fn prepare(app: &App, org: &OrgId, body: NewConnectorBody) -> Result<(NewConnector, Account), Problem> {
+async fn prepare(app: &App, org: &OrgId, body: NewConnectorBody) -> Result<Prepared, Problem> {
     let provider = known_provider(app, &body.provider)?;
     let account = provider.account(&body.account).map_err(|invalid| Problem::invalid("account", invalid.message))?;
     let now = app.seams.clock.now();
@@ -139,7 +164,14 @@ async fn prepare(app: &App, org: &OrgId, body: NewConnectorBody) -> Result<(NewC
         extras,
         at: now,
     };
-    Ok((new, account))
+    let alone = provider.grants().one_per_account && is_renewed(provider.as_ref(), &new.secret);
+    Ok(Prepared { new, account, alone, provider: provider.about().name })
+}
+
+/// Whether an exchange is ever made with it: one for a set that renews itself counts as well.
+fn is_renewed(provider: &dyn Provider, secret: &Secret) -> bool {
+    let upgraded = |tokens: &TokenSet| tokens.is_endless() && provider.upgrade_params().is_some();
+    secret.tokens().is_some_and(|tokens| tokens.refresh_token.is_some() || upgraded(tokens))
 }
 
 /// Tokens can only be renewed by the OAuth app that they were given to (RFC 6749 section 6).
@@ -346,7 +378,7 @@ pub async fn import_one(
         return create(app, org, body).await.map(Some);
     }
     let alias = body.alias.clone();
-    let (new, account) = prepare(app, org, body).await?;
+    let Prepared { new, account, .. } = prepare(app, org, body).await?;
     if let Some(there) = app.store.find_account(org, &new.provider, &account.id).await? {
         return Err(exists(&account, &there.id));
     }

@@ -11,13 +11,14 @@ use holdfast_core::{
     provider::{Auth, CallbackRefused, OAuth2},
     refresh::timing,
 };
-use holdfast_store::{CheckedGrant, Created, Entry, Grant, Granted, KeptGrant, Purpose, Rival, Session};
+use holdfast_store::{CheckedGrant, Created, Entry, Grant, Granted, KeptGrant, Purpose, Session};
 use secrecy::SecretString;
 use tracing::{info, warn};
 
 use super::{
     asked::{Asked, NotAsked, asked},
     callback::Received,
+    claim,
     ending::{Ended, Ending, Told, lacking},
     progress::{self, Permissions, Progress, Who},
 };
@@ -275,23 +276,8 @@ async fn may_redeem(
             });
         }
     }
-    if !asked.provider.grants().one_per_account {
-        return Ok(client);
-    }
-    let account = &asked.account;
-    let look = || app.store.find_rival(&session.connector, &account.id, session.sequence);
-    match app.engine.insist("look for another connector of an account", look).await {
-        None => Ok(client),
-        Some(Rival::Later) => Err(Ending::Overtaken),
-        Some(Rival::Connector { id, org, name }) => {
-            let ours = org == session.org;
-            Err(Ending::Held {
-                account: account.display.clone(),
-                connector: ours.then(|| id.to_string()),
-                name: ours.then(|| if name.is_empty() { account.display.clone() } else { name }),
-            })
-        }
-    }
+    claim::hold(app, asked, session).await?;
+    Ok(client)
 }
 
 async fn redeem(
@@ -430,7 +416,8 @@ async fn store(
         at: app.seams.clock.now(),
         actor: checked.actor,
     };
-    let granted = app.engine.insist("store a new grant", || app.store.store_grant(&grant)).await;
+    let claim = claim::of(asked, session);
+    let granted = app.engine.insist("store a new grant", || app.store.store_claimed(&grant, claim.as_ref())).await;
     app.changed(id);
     match granted {
         Granted::Yes(snapshot) => {
@@ -449,6 +436,9 @@ async fn store(
             give_back(app, asked, secret).await;
             Ending::Overtaken
         }
+        // Another one was made since, and has ended this one: there is nothing to give back.
+        Granted::Held(rival) => claim::held(rival, &session.org, &account.display),
+        Granted::UnderWay => Ending::UnderWay,
         Granted::Gone => {
             give_back(app, asked, secret).await;
             Ending::Removed

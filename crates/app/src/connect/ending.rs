@@ -79,6 +79,8 @@ pub(crate) enum Ending {
     /// Another connector has the one access that the provider gives an app to the account: this one, where it is of the
     /// same organisation.
     Held { account: String, connector: Option<String>, name: Option<String> },
+    /// Another consent is at what this one would end, or the other way round.
+    UnderWay,
 }
 
 /// Who is told.
@@ -251,6 +253,13 @@ impl Ended {
                     ),
                 },
             ),
+            Ending::UnderWay => (
+                format!("{name} is being connected already"),
+                format!(
+                    "Another consent there is being worked on, and two at once would end each other's access. {again} in \
+                     a minute; nothing was changed."
+                ),
+            ),
         }
     }
 }
@@ -353,6 +362,7 @@ mod tests {
             Ending::NotProven,
             Ending::Held { account: "acme".to_owned(), connector: None, name: Some("Shop".to_owned()) },
             Ending::Held { account: "acme".to_owned(), connector: None, name: None },
+            Ending::UnderWay,
         ]
     }
 

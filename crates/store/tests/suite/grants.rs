@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use holdfast_core::{ConnectorId, Health, Role, Secret, ports::Changed};
-use holdfast_store::{Created, Grant, Granted, NewUser, Rival};
+use holdfast_store::{Created, Grant, Granted, NewUser};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::json;
 
@@ -19,10 +19,9 @@ on_both! {
     a_reconnect_keeps_extras_that_it_does_not_carry,
     another_orgs_connector_is_not_there,
     an_address_is_taken_once_in_an_org,
-    what_another_grant_would_end_is_named_before_it_is_made,
 }
 
-fn grant(connector: &ConnectorId, sequence: i64, mark: &str) -> Grant {
+pub(crate) fn grant(connector: &ConnectorId, sequence: i64, mark: &str) -> Grant {
     Grant {
         connector: connector.clone(),
         sequence,
@@ -178,35 +177,4 @@ async fn an_address_is_taken_once_in_an_org(db: Arc<TestDatabase>) {
     assert!(store.create_user(&user).await.unwrap().is_err());
     user.org = store.ensure_org("Other").await.unwrap();
     assert!(store.create_user(&user).await.unwrap().is_ok());
-}
-
-async fn what_another_grant_would_end_is_named_before_it_is_made(db: Arc<TestDatabase>) {
-    let store = db.store().await;
-    let (org, first) = connect(&store, "acme").await;
-    let other_org = store.ensure_org("Globex").await.unwrap();
-    let pending = |org: &holdfast_core::OrgId, account: &str| new_connector(org, account, Secret::Absent);
-    let made = |created: Created| match created {
-        Created::New(id) => id,
-        other => panic!("it is new: {other:?}"),
-    };
-    let nameless = made(store.create_connector(&pending(&org, "")).await.unwrap());
-    let elsewhere = made(store.create_connector(&pending(&other_org, "acme")).await.unwrap());
-
-    assert_eq!(store.find_rival(&first, "acme", 1).await.unwrap(), None, "its own is no rival");
-    for id in [&nameless, &elsewhere] {
-        let found = store.find_rival(id, "acme", 1).await.unwrap();
-        assert!(matches!(found, Some(Rival::Connector { id, org: of, .. }) if id == first && of == org));
-        assert_eq!(store.find_rival(id, "another", 1).await.unwrap(), None);
-    }
-
-    // Of another org only what works counts; the org's own counts always.
-    store.disconnect(&org, &first, moment(600)).await.unwrap();
-    assert_eq!(store.find_rival(&elsewhere, "acme", 1).await.unwrap(), None);
-    assert!(store.find_rival(&nameless, "acme", 1).await.unwrap().is_some());
-
-    // A consent that was started later is stored already.
-    let stored = store.store_grant(&grant(&elsewhere, 7, "late")).await.unwrap();
-    assert!(matches!(stored, Granted::Yes(_)));
-    assert_eq!(store.find_rival(&elsewhere, "acme", 6).await.unwrap(), Some(Rival::Later));
-    assert_eq!(store.find_rival(&elsewhere, "acme", 7).await.unwrap(), None);
 }
