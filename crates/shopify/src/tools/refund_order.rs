@@ -1,4 +1,7 @@
 //! `refund_order`: what Shopify computes for what is to be refunded is asked first, and only that amount is refunded.
+//!
+//! Computed anew after the refund was made, it would be another amount, and the repeated call another one. So a refund that
+//! is made under a caller's key carries a mark of it in its note, and a call that finds its mark answers that refund.
 
 use holdfast_core::error::{ErrorKind, Result};
 use serde::{Deserialize, Serialize};
@@ -19,6 +22,7 @@ const LONGEST_NOTE_CHARS: usize = 255;
 /// <https://shopify.dev/docs/api/admin-graphql/latest/objects/Order#field-Order.fields.suggestedRefund>
 const SUGGEST: &str = "query Suggest($id: ID!, $lines: [RefundLineItemInput!], $shipping: Boolean) { order(id: $id) {
   id name totalRefundedSet { shopMoney { amount currencyCode } }
+  refunds(first: 250) { id note totalRefundedSet { shopMoney { amount currencyCode } } }
   suggestedRefund(refundLineItems: $lines, refundShipping: $shipping) {
     amountSet { shopMoney { amount currencyCode } presentmentMoney { amount currencyCode } }
     maximumRefundableSet { shopMoney { amount currencyCode } }
@@ -28,7 +32,7 @@ const SUGGEST: &str = "query Suggest($id: ID!, $lines: [RefundLineItemInput!], $
 /// <https://shopify.dev/docs/api/admin-graphql/latest/mutations/refundCreate>
 const REFUND: &str = "mutation Refund($input: RefundInput!, $key: String!) {
   refundCreate(input: $input) @idempotent(key: $key) {
-    refund { id totalRefundedSet { shopMoney { amount currencyCode } } } userErrors { field message } } }";
+    refund { id note totalRefundedSet { shopMoney { amount currencyCode } } } userErrors { field message } } }";
 
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -81,6 +85,8 @@ struct Read {
     id: String,
     name: String,
     total_refunded_set: MoneyBag,
+    #[serde(default)]
+    refunds: Vec<Refund>,
     suggested_refund: Option<Suggested>,
 }
 
@@ -115,6 +121,7 @@ struct Refunded {
 #[serde(rename_all = "camelCase")]
 struct Refund {
     id: String,
+    note: Option<String>,
     total_refunded_set: MoneyBag,
 }
 
@@ -133,6 +140,10 @@ pub(super) async fn run(graph: &Graph<'_>, arguments: Arguments, key: Option<&st
     let variables = json!({"id": asked.id, "lines": asked.lines, "shipping": arguments.refund_shipping});
     let read: Option<Read> = graph.ask(NAME, SUGGEST, "order", variables).await?.data;
     let order = read.ok_or_else(|| not_found(graph, NAME))?;
+    let mark = key.map(|key| mark(graph.shop(), &arguments, &asked, key));
+    if let Some(made) = mark.as_deref().and_then(|mark| made(&order, mark)) {
+        return Ok(answer(&order, made));
+    }
     let suggested = order.suggested_refund.as_ref().ok_or_else(|| {
         graph.error(NAME, ErrorKind::Conflict, format!("nothing of the order {} can be refunded", order.name))
     })?;
@@ -143,7 +154,7 @@ pub(super) async fn run(graph: &Graph<'_>, arguments: Arguments, key: Option<&st
     let key = refund_key(graph.shop(), &arguments, &asked, key, before);
     let mut input = json!({
         "orderId": order.id,
-        "note": arguments.note,
+        "note": noted(arguments.note.as_deref(), mark.as_deref()),
         "notify": arguments.notify_customer,
         "refundLineItems": asked.lines,
         "transactions": transactions,
@@ -154,12 +165,30 @@ pub(super) async fn run(graph: &Graph<'_>, arguments: Arguments, key: Option<&st
     let variables = json!({"input": input, "key": key});
     let done: Refunded = graph.change(NAME, REFUND, "refundCreate", "userErrors", variables, true).await?;
     let refund = done.refund.ok_or_else(|| graph.unreadable(NAME))?;
-    Ok(Answer {
-        order_id: order.id,
-        order_name: order.name,
-        refund_id: refund.id,
-        refunded: refund.total_refunded_set.shop_money,
-    })
+    Ok(answer(&order, &refund))
+}
+
+fn answer(order: &Read, refund: &Refund) -> Answer {
+    Answer {
+        order_id: order.id.clone(),
+        order_name: order.name.clone(),
+        refund_id: refund.id.clone(),
+        refunded: refund.total_refunded_set.shop_money.clone(),
+    }
+}
+
+/// The refund that an earlier try of this call has made.
+fn made<'a>(order: &'a Read, mark: &str) -> Option<&'a Refund> {
+    order.refunds.iter().find(|refund| refund.note.as_deref().is_some_and(|note| note.ends_with(mark)))
+}
+
+/// The note with the mark behind it: staff see both.
+fn noted(note: Option<&str>, mark: Option<&str>) -> Option<String> {
+    match (note, mark) {
+        (note, None) => note.map(str::to_owned),
+        (None | Some(""), Some(mark)) => Some(mark.to_owned()),
+        (Some(note), Some(mark)) => Some(format!("{note} {mark}")),
+    }
 }
 
 fn check(arguments: &Arguments) -> Result<Asked, String> {
@@ -241,6 +270,24 @@ fn transactions(
     } else {
         Err(format!("Shopify names no payments of the order {name} that make up this amount; refund it in its admin"))
     }
+}
+
+/// What tells the refund of this call from all others of the order: of the caller's key, and of what is asked under it, so
+/// that the key with another refund is Shopify's to refuse.
+fn mark(shop: &str, arguments: &Arguments, asked: &Asked, key: &str) -> String {
+    let of = json!([
+        "mark",
+        shop,
+        asked.id,
+        key,
+        asked.lines,
+        arguments.refund_shipping,
+        asked.amount,
+        arguments.currency,
+        arguments.note
+    ]);
+    let digest = Sha256::digest(of.to_string().as_bytes());
+    digest.iter().take(6).fold("[ref ".to_owned(), |mark, byte| format!("{mark}{byte:02x}")) + "]"
 }
 
 /// A UUID that is the same for each try of one refund: made of the caller's key, else of what is refunded and what was
@@ -371,5 +418,28 @@ mod tests {
         }
         assert_eq!(key(&plain, Some("k"), "0.0"), key(&plain, Some("k"), "10.0"), "the caller's key goes first");
         assert_ne!(key(&plain, Some("k"), "0.0"), key(&plain, Some("l"), "0.0"));
+    }
+
+    #[test]
+    fn a_refund_is_known_again_by_its_mark_alone() {
+        let of = |arguments: &Arguments, key: &str| mark("acme", arguments, &check(arguments).unwrap(), key);
+        let own = of(&arguments(&[("note", json!("Broken"))]), "k");
+        let order = |note: Option<String>| {
+            let refund = json!({"id": "gid://shopify/Refund/1", "note": note,
+                "totalRefundedSet": {"shopMoney": {"amount": "10.0", "currencyCode": "EUR"}}});
+            read(|order| order["refunds"] = json!([refund]))
+        };
+        for note in [None, Some(""), Some("Broken")] {
+            assert!(made(&order(noted(note, Some(&own))), &own).is_some(), "{note:?}");
+            assert!(made(&order(noted(note, None)), &own).is_none(), "{note:?}");
+        }
+        for other in [
+            of(&arguments(&[("note", json!("Broken"))]), "l"),
+            of(&arguments(&[]), "k"),
+            of(&arguments(&[("note", json!("Broken")), ("amount", json!("9.00"))]), "k"),
+        ] {
+            assert!(made(&order(Some(other)), &own).is_none());
+        }
+        assert_eq!(noted(Some("Broken"), None).as_deref(), Some("Broken"), "without a key there is nothing to mark");
     }
 }

@@ -144,22 +144,45 @@ async fn no_money_moves_unless_the_amount_is_the_one_that_shopify_computes() {
 }
 
 #[tokio::test]
-async fn a_refund_whose_answer_was_lost_is_not_made_twice() {
+async fn a_refund_whose_answer_was_lost_is_answered_when_it_is_asked_for_again() {
+    let rig = Rig::start().await;
+    let api = rig.api_as(SCOPES);
+    // All of it, so that Shopify computes nothing the second time; a part; and without a note.
+    let mut plain = refund(&rig, "#1001");
+    plain.as_object_mut().unwrap().remove("note");
+    for (name, arguments) in [("#1006", refund(&rig, "#1006")), ("#1001", plain)] {
+        rig.http.lose_next_mutation();
+
+        let lost = rig.call_with(&api, "refund_order", arguments.clone(), Some("approved-7")).await.unwrap_err();
+        assert_eq!((lost.kind, lost.retry), (ErrorKind::Unavailable, Retry::Backoff));
+        let again = rig.call_with(&api, "refund_order", arguments.clone(), Some("approved-7")).await.unwrap();
+
+        let order = rig.acme.order(name).unwrap();
+        assert_eq!(order["refunds"].as_array().unwrap().len(), 1);
+        assert_eq!(amount(&order, "totalRefundedSet"), arguments["amount"]);
+        assert_eq!(again["refund_id"], order["refunds"][0]["id"]);
+        assert_eq!(again["refunded"]["amount"], order["refunds"][0]["totalRefundedSet"]["shopMoney"]["amount"]);
+        let note = order["refunds"][0]["note"].as_str().unwrap();
+        assert!(note.starts_with(arguments["note"].as_str().unwrap_or_default()) && note.contains("[ref "), "{note}");
+
+        // Under another key it is another refund, of which Shopify has nothing more to compute for all of it.
+        let other = rig.call_with(&api, "refund_order", arguments.clone(), Some("approved-8")).await;
+        if name == "#1006" {
+            assert!(other.unwrap_err().message.contains("were refunded before"));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_refund_that_somebody_else_made_is_not_taken_for_the_callers() {
     let rig = Rig::start().await;
     let api = rig.api_as(SCOPES);
     let arguments = refund(&rig, "#1006");
-    rig.http.lose_next_mutation();
+    rig.call(&api, "refund_order", arguments.clone()).await.unwrap();
 
-    let lost = rig.call_with(&api, "refund_order", arguments.clone(), Some("approved-7")).await.unwrap_err();
-    assert_eq!((lost.kind, lost.retry), (ErrorKind::Unavailable, Retry::Backoff));
+    let refused = rig.call_with(&api, "refund_order", arguments, Some("approved-7")).await.unwrap_err();
 
-    // What was refunded meanwhile is seen, so that a second one of the same asks a person.
-    let again = rig.call_with(&api, "refund_order", arguments.clone(), Some("approved-7")).await;
-    let order = rig.acme.order("#1006").unwrap();
-    assert_eq!(order["refunds"].as_array().unwrap().len(), 1);
-    assert_eq!(amount(&order, "totalRefundedSet"), arguments["amount"]);
-    let again = again.unwrap_err();
-    assert!(again.message.contains("were refunded before"), "{again}");
+    assert_eq!(refused.kind, ErrorKind::Conflict, "{refused}");
 }
 
 #[tokio::test]
