@@ -76,15 +76,15 @@ pub fn look(snapshot: &Snapshot, need: &Need, now: DateTime<Utc>, minted_for_rej
 }
 
 /// The same, where the provider exchanges a token that never ends for one that is renewed: that is done as soon as somebody
-/// wants the token. It is served as it is while the exchange backs off, and if it is rejected meanwhile, only the exchange
-/// can tell what became of it: the old token is dead once an answer was lost.
+/// wants the token. While the exchange backs off, it is one like any other that nothing renews; but after a lost answer it
+/// is dead at the provider, and if it is rejected then, only the exchange can tell what became of it.
 pub fn upgrade(look: Look, snapshot: &Snapshot, now: DateTime<Utc>) -> Look {
     if snapshot.health != Health::Connected || !snapshot.credential.secret.tokens().is_some_and(TokenSet::is_endless) {
         return look;
     }
     match (look, backing_off(&snapshot.credential, now)) {
         (Look::Serve | Look::Prove(_), None) => Look::Refresh,
-        (Look::Prove(_), Some(error)) => Look::Stop(error),
+        (Look::Prove(_), Some(error)) if snapshot.credential.answer_lost => Look::Stop(error),
         (look, _) => look,
     }
 }
@@ -368,7 +368,10 @@ mod tests {
         }
         let resting = snapshot(false, false, Health::Connected, Some(now + chrono::TimeDelta::seconds(9)));
         assert_eq!(upgrade(serve.clone(), &resting, now), Look::Serve);
-        assert!(matches!(upgrade(prove.clone(), &resting, now), Look::Stop(AuthError::Unavailable { .. })));
+        assert_eq!(upgrade(prove.clone(), &resting, now), prove);
+        let mut lost = resting;
+        lost.credential.answer_lost = true;
+        assert!(matches!(upgrade(prove.clone(), &lost, now), Look::Stop(AuthError::Unavailable { .. })));
         for other in [
             snapshot(true, false, Health::Connected, None),
             snapshot(false, true, Health::Connected, None),

@@ -5,9 +5,9 @@ use std::{sync::Arc, sync::Mutex, time::Duration};
 use async_trait::async_trait;
 use futures::StreamExt;
 use holdfast_core::{
-    ApiClient, Auth, ConnectorId, Engine, Error, OAuth2, Provider, Providers, Secret, TokenSet,
+    ApiClient, Auth, ConnectorId, Engine, Error, OAuth2, OrgId, Provider, Providers, Secret, TokenSet,
     exchange::{AuthorizeUrl, Grant, Outcome, authorize_url, merge},
-    ports::{Body, Clock, Http, HttpFailure, HttpRequest, HttpResponse, OAuthApp},
+    ports::{Body, Clock, Http, HttpFailure, HttpRequest, HttpResponse, OAuthApp, OAuthApps, StoreError},
     provider::CallbackRefused,
     refresh::{Ports, Settings},
     testkit::{ManualClock, MemoryLifeboat, MemoryStore, NoMeter, OneApp, Replica, SeededRandom},
@@ -54,13 +54,19 @@ impl Rig {
             next_client_secret: None,
         };
         let replica = store.replica();
-        let engine = engine("one", &clock, &replica, &http, &app, &shopify);
+        let engine = engine("one", &clock, &replica, &http, Arc::new(OneApp(app.clone())), &shopify);
         Self { sandbox, acme, clock, store, replica, shopify, engine, http, app }
     }
 
     /// Another replica on the same store.
     pub(crate) fn second(&self) -> Arc<Engine> {
-        engine("two", &self.clock, &self.store.replica(), &self.http, &self.app, &self.shopify)
+        let apps = Arc::new(OneApp(self.app.clone()));
+        engine("two", &self.clock, &self.store.replica(), &self.http, apps, &self.shopify)
+    }
+
+    /// One of an installation where nobody has set up an OAuth app.
+    pub(crate) fn without_app(&self) -> Arc<Engine> {
+        engine("bare", &self.clock, &self.store.replica(), &self.http, Arc::new(NoApp), &self.shopify)
     }
 
     /// A connector with an imported token that never ends.
@@ -175,12 +181,21 @@ impl Rig {
     }
 }
 
+struct NoApp;
+
+#[async_trait]
+impl OAuthApps for NoApp {
+    async fn find(&self, _org: &OrgId, _provider: &str) -> Result<Option<OAuthApp>, StoreError> {
+        Ok(None)
+    }
+}
+
 fn engine(
     name: &str,
     clock: &Arc<ManualClock>,
     replica: &Arc<Replica>,
     http: &Arc<Wire>,
-    app: &OAuthApp,
+    apps: Arc<dyn OAuthApps>,
     shopify: &Arc<Shopify>,
 ) -> Arc<Engine> {
     let ports = Ports {
@@ -191,7 +206,7 @@ fn engine(
         leases: replica.clone(),
         lifeboat: Arc::new(MemoryLifeboat::default()),
         signals: replica.clone(),
-        apps: Arc::new(OneApp(app.clone())),
+        apps,
         meter: Arc::new(NoMeter),
     };
     let providers = Providers::new(vec![shopify.clone()]);

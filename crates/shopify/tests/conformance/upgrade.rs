@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use holdfast_core::{
-    ApiClient, Health, Need, Secret,
+    ApiClient, AuthError, Health, Need, Secret,
     credential::{Fingerprint, Reason},
     ports::Trigger,
     testkit::{Fault, Op},
@@ -140,4 +140,42 @@ async fn a_token_that_is_neither_exchanged_nor_works_needs_a_person() {
     error.unwrap_err();
     let row = rig.store.row(&connector);
     assert_eq!((row.health, row.health_reason), (Health::AuthFailed, Some(Reason::RefreshRefused)));
+}
+
+#[tokio::test]
+async fn a_rejected_token_is_proven_where_there_is_no_app_to_exchange_it() {
+    let rig = Rig::start().await;
+    let connector = rig.import_endless();
+    let bare = rig.without_app();
+    let token = rig.store.row(&connector).credential.secret.tokens().unwrap().access_token.clone();
+    let rejected = Need::Not(Fingerprint::of(&token));
+
+    bare.fresh(&connector, &SOON, Trigger::Caller).await.unwrap();
+    let good = bare.fresh(&connector, &rejected, Trigger::Rejected).await.unwrap_err();
+    assert_eq!((good, rig.store.row(&connector).health), (AuthError::StillGood, Health::Connected));
+
+    rig.acme.uninstall();
+    let dead = bare.fresh(&connector, &rejected, Trigger::Rejected).await.unwrap_err();
+    assert!(matches!(dead, AuthError::AuthFailed { .. }), "{dead:?}");
+    let row = rig.store.row(&connector);
+    assert_eq!((row.health, row.health_reason), (Health::AuthFailed, Some(Reason::AccessRefused)));
+}
+
+#[tokio::test]
+async fn a_token_that_is_rejected_while_its_exchange_rests_is_proven() {
+    let rig = Rig::start().await;
+    let connector = rig.import_endless();
+    let token = rig.store.row(&connector).credential.secret.tokens().unwrap().access_token.clone();
+    let rejected = Need::Not(Fingerprint::of(&token));
+    rig.acme.trouble(|faults| faults.token_answer = Some(Canned::new(429, "").header("Retry-After", "60")));
+    rig.engine.fresh(&connector, &SOON, Trigger::Caller).await.unwrap();
+    assert!(rig.store.row(&connector).credential.backoff.failures > 0, "the exchange rests");
+
+    let good = rig.engine.fresh(&connector, &rejected, Trigger::Rejected).await.unwrap_err();
+    assert_eq!((good, rig.store.row(&connector).health), (AuthError::StillGood, Health::Connected));
+
+    rig.acme.uninstall();
+    rig.engine.fresh(&connector, &rejected, Trigger::Rejected).await.unwrap_err();
+    let row = rig.store.row(&connector);
+    assert_eq!((row.health, row.health_reason), (Health::AuthFailed, Some(Reason::AccessRefused)));
 }

@@ -55,7 +55,10 @@ impl Flight {
         // A token that was minted moments ago is refused as well. Its refresh token may still work: what comes of it
         // has to pass the test call.
         let doubted = look != Look::Refresh;
-        let terms = self.terms(&snapshot).await?;
+        let terms = match self.terms(&snapshot).await {
+            Ok(terms) => terms,
+            Err(blocked) => return Err(self.unexchanged(&snapshot, blocked).await),
+        };
         let _permit = self.engine.permit(&snapshot.provider).await.map_err(over)?;
         let (exchange, _at_work) = self.begin(&snapshot, held, terms.facts.reuse_grace).await?;
         let started = self.uptime();
@@ -235,6 +238,20 @@ impl Flight {
                 ),
                 retry_after: Duration::from_mins(1),
             })),
+        }
+    }
+
+    /// There is no OAuth app to exchange it with. A token that never ends needs none: if it is rejected, it is proven as one
+    /// is that nothing renews.
+    async fn unexchanged(&self, snapshot: &Snapshot, blocked: Blocked) -> Blocked {
+        let no_app = matches!(&blocked, Blocked::Over(Err(AuthError::AppRejected { .. })));
+        let credential = &snapshot.credential;
+        if !no_app || credential.answer_lost || !credential.secret.tokens().is_some_and(TokenSet::is_endless) {
+            return blocked;
+        }
+        match decide::look(snapshot, &self.need, self.engine.ports.clock.now(), false) {
+            Look::Prove(reason) => self.prove(snapshot, reason).await.err().unwrap_or(blocked),
+            _ => blocked,
         }
     }
 
