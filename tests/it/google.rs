@@ -2,13 +2,14 @@
 
 use std::{sync::Arc, time::Duration};
 
-use holdfast_core::Role;
+use holdfast_core::{Role, ports::Clock};
 use holdfast_sandbox::{Canned, GoogleRig};
 use holdfast_tests::{
     browser::{Browser, Page},
     database::Database,
     on_both,
     service::{Answer, TestApp, oauth_app},
+    wait::until,
 };
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -19,6 +20,8 @@ on_both! {
     a_reconnect_as_another_person_is_refused_with_both_named,
     a_person_is_the_same_under_another_address,
     a_grant_is_not_given_back_while_another_connector_works_with_one_of_the_same_person,
+    a_grant_is_not_given_back_while_another_consent_is_exchanged_and_not_stored,
+    a_code_is_not_exchanged_while_a_grant_is_given_back,
     a_grant_that_died_after_seven_days_is_told_as_an_app_in_testing,
     the_proxy_reaches_each_api_of_the_account_by_its_name,
 }
@@ -165,6 +168,59 @@ async fn a_grant_is_not_given_back_while_another_connector_works_with_one_of_the
     let line = disconnected(&app, &second).await;
     assert_eq!(line["outcome"], "revoked", "{line}");
     assert_eq!(google.living("ada@married.example"), 0);
+}
+
+/// Bob connects his own account, and in another window mistakes himself for Ada: given back, the one ends both.
+async fn a_grant_is_not_given_back_while_another_consent_is_exchanged_and_not_stored(db: Arc<Database>) {
+    let (app, google) = start(&db).await;
+    let ada = connect(&app, &google, ADA, "ada").await;
+    let again = app.reconnect_link(&ada).await;
+    let (bobs_link, bobs) = link(&app, "bob@example.com").await;
+    let browser = Browser::new();
+    let authorize = browser.post(&bobs_link).await.location();
+    let back = google.consent(&authorize, "bob", &[]).unwrap();
+    let claimed = async || db.number("SELECT COUNT(*) FROM grant_claims").await;
+    // Exchanged, and the database does not take it.
+    db.refuse_writes(&["credentials"]).await;
+
+    let ((), page) = tokio::join!(
+        async {
+            until("Bob's code is exchanged", async || google.living("bob"), |living| *living == 1).await;
+            let mistaken = consent(&google, &again, "bob", &[]).await;
+            assert_eq!(mistaken.title(), "That was another account", "{}", mistaken.text);
+            assert_eq!(google.living("bob"), 2, "nothing of Bob's is revoked");
+            db.allow_writes().await;
+        },
+        browser.get(&back),
+    );
+
+    assert_eq!((page.status, page.title()), (200, "Connected"), "{}", page.text);
+    let token = app.token(&bobs).await.expect(200).text_of("access_token");
+    assert!(google.accepts(&token));
+    assert_eq!(claimed().await, 0);
+    // Alone, it is given back as ever.
+    let _off = disconnected(&app, &bobs).await;
+    assert_eq!(google.living("bob"), 0);
+}
+
+async fn a_code_is_not_exchanged_while_a_grant_is_given_back(db: Arc<Database>) {
+    let (app, google) = start(&db).await;
+    let marker =
+        app.app.store.begin_giving_back("google", None, Clock::now(app.clock.as_ref())).await.unwrap().unwrap();
+    let (link, id) = link(&app, ADA).await;
+    let browser = Browser::new();
+    let authorize = browser.post(&link).await.location();
+    let back = google.consent(&authorize, "ada", &[]).unwrap();
+    let used = "SELECT COUNT(*) FROM connect_sessions WHERE state_used_at IS NOT NULL";
+
+    let (page, ()) = tokio::join!(browser.get(&back), async {
+        until("the browser is back", async || db.number(used).await, |count| *count == 1).await;
+        assert_eq!(google.counters().code_exchanges, 0);
+        app.app.store.end_giving_back(&marker).await.unwrap();
+    });
+
+    assert_eq!((page.status, page.title()), (200, "Connected"), "{}", page.text);
+    assert_eq!(app.show(&id).await["health"], "connected");
 }
 
 /// RC-09

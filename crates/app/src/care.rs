@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use chrono::{DateTime, Utc};
 use holdfast_core::{
-    Identity, Provider, Providers, Secret, Snapshot,
+    Identity, Providers, Secret, Snapshot,
     ports::StoreError,
     provider::{Auth, Revoke},
     refresh::TestReport,
@@ -12,9 +12,16 @@ use holdfast_core::{
 use holdfast_store::Entry;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tracing::{info, warn};
+use tracing::info;
 
-use crate::{api::TestBody, app::App, mail::text, problem::Problem, words};
+use crate::{
+    api::TestBody,
+    app::App,
+    giving_back::{GivenBack, Giving},
+    mail::text,
+    problem::Problem,
+    words,
+};
 
 /// What [`is_name`] asks for, after "A name".
 pub(crate) const NAME_RULE: &str = "has 1 to 100 characters, on one line, and none that is invisible";
@@ -119,14 +126,14 @@ pub(crate) async fn disconnect(app: &Arc<App>, known: &Snapshot, actor: &str) ->
     let Some(held) = held else { return Err(Problem::not_found("connector")) };
     let mut entry = entry(app, known, "disconnected", actor);
     if !matches!(held, Secret::Absent) {
-        let given = give_back(app, known, &held, user.as_deref()).await;
+        let given = give_back(app, known, &held, user).await;
         entry.outcome = Some(if given == GivenBack::Yes { "revoked" } else { "not_revoked" }.to_owned());
         entry.detail = match given {
             GivenBack::Yes => None,
             GivenBack::No => Some("The grant may still exist at the provider; remove the app there.".to_owned()),
             GivenBack::Needed => Some(format!(
-                "Not given back to {}: another connector works with the same person's access there, and giving one back \
-                 would end both.",
+                "Not given back to {}: another connector works with the same person's access there, or may be about to, \
+                 and giving one back would end both.",
                 app.provider_name(&known.provider)
             )),
         };
@@ -155,45 +162,37 @@ pub(crate) async fn delete(app: &Arc<App>, known: &Snapshot) -> Result<(), Probl
     let held = app.store.delete_connector(&known.org, &known.connector).await?;
     app.changed(&known.connector);
     let Some(held) = held else { return Err(Problem::not_found("connector")) };
-    let revoked = give_back(app, known, &held, user.as_deref()).await == GivenBack::Yes;
+    let revoked = give_back(app, known, &held, user).await == GivenBack::Yes;
     info!(connector.id = %known.connector, revoked, "deleted connector {}", known.connector);
     Ok(())
 }
 
-/// What became of a grant that nobody here wants any more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum GivenBack {
-    /// The provider has taken it.
-    Yes,
-    /// It has not, or has no way to.
-    No,
-    /// It was not asked: others work with what it would have ended.
-    Needed,
-}
-
-/// Revokes at the provider, for at most two seconds; what has to be done there by hand is said otherwise.
-async fn give_back(app: &App, known: &Snapshot, held: &Secret, user: Option<&str>) -> GivenBack {
-    let Some(tokens) = held.tokens() else { return GivenBack::No };
-    let now = app.seams.clock.now();
-    let revoke = async {
-        let provider = app.providers().find(&known.provider)?;
-        let Auth::OAuth2(facts) = provider.auth(&provider.account(&known.account).ok()?) else { return None };
-        let token = match (&facts.revoke, &tokens.refresh_token) {
-            // An access token that is over cannot take itself back: the answer is 401, and what renews it lives on.
-            (Some(Revoke::Bearer { .. }), _) | (_, None) => Some(&tokens.access_token).filter(|_| tokens.alive(now)),
-            (_, refresh_token) => refresh_token.as_ref(),
-        }?;
-        if is_needed(app, provider.as_ref(), user, &known.account).await {
-            return Some(GivenBack::Needed);
-        }
-        let client = app.apps.of(&known.provider).await.ok()??;
-        let revoked = app.engine.revoke(&facts, &client, token).await;
-        Some(if revoked { GivenBack::Yes } else { GivenBack::No })
-    };
+/// Revokes at the provider, and waits for that for at most two seconds; what has to be done there by hand is said otherwise.
+async fn give_back(app: &Arc<App>, known: &Snapshot, held: &Secret, user: Option<String>) -> GivenBack {
+    let Some(giving) = giving(app, known, held, user).await else { return GivenBack::No };
+    // Not broken off with the wait: a consent waits until its end is noted.
+    let app_for_giving = Arc::clone(app);
+    let given = app.engine.spawn(async move { giving.run(&app_for_giving).await });
     tokio::select! {
-        given = revoke => given.unwrap_or(GivenBack::No),
+        given = given => given.unwrap_or(GivenBack::No),
         () = app.seams.clock.sleep(Duration::from_secs(2)) => GivenBack::No,
     }
+}
+
+/// `None`: there is nothing to revoke, or no way to.
+async fn giving(app: &App, known: &Snapshot, held: &Secret, user: Option<String>) -> Option<Giving> {
+    let tokens = held.tokens()?;
+    let provider = Arc::clone(app.providers().find(&known.provider)?);
+    let Auth::OAuth2(facts) = provider.auth(&provider.account(&known.account).ok()?) else { return None };
+    let token = match (&facts.revoke, &tokens.refresh_token) {
+        // An access token that is over cannot take itself back: the answer is 401, and what renews it lives on.
+        (Some(Revoke::Bearer { .. }), _) | (_, None) => {
+            Some(&tokens.access_token).filter(|_| tokens.alive(app.seams.clock.now()))
+        }
+        (_, refresh_token) => refresh_token.as_ref(),
+    };
+    let (token, client) = (token?.clone(), app.apps.of(&known.provider).await.ok()??);
+    Some(Giving { provider, facts, client, token, user, account: known.account.clone(), consent: None })
 }
 
 /// The id at the provider of the user whose access a connector works with, where that has a say in giving it back.
@@ -204,24 +203,6 @@ async fn user_of(app: &App, known: &Snapshot) -> Result<Option<String>, StoreErr
     }
     let view = app.store.find_connector(&known.org, known.connector.as_str()).await?;
     Ok(view.and_then(|view| view.identity?["id"].as_str().map(str::to_owned)))
-}
-
-/// Whether giving a grant of this user back would end what another connector works with, whatever its org. Where nobody
-/// knows the user, the account decides; and where nobody can look, it is.
-pub(crate) async fn is_needed(app: &App, provider: &dyn Provider, user: Option<&str>, account: &str) -> bool {
-    if !provider.grants().end_together {
-        return false;
-    }
-    match app.store.connected(provider.about().id).await {
-        Ok(connected) => connected.iter().any(|other| match (user, other.user.as_deref()) {
-            (Some(user), Some(other)) => user == other,
-            _ => other.account == account,
-        }),
-        Err(error) => {
-            warn!(%error, "nobody can look who works with a grant; it is not given back");
-            true
-        }
-    }
 }
 
 fn entry(app: &App, known: &Snapshot, kind: &str, actor: &str) -> Entry {

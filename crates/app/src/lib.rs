@@ -24,6 +24,7 @@ pub mod cli;
 pub mod config;
 pub mod connect;
 pub mod demo;
+mod giving_back;
 pub mod keys;
 pub mod logging;
 pub mod mail;

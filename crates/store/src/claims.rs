@@ -98,6 +98,37 @@ impl Store {
         tx.commit().await.map_err(failed(doing))?;
         Ok(claimed)
     }
+
+    /// Keeps the provider's codes from being exchanged while a grant is given back, which ends others of the same person.
+    /// `None`: a consent other than `own` has exchanged its code and is not stored, and whose grant it has is not known.
+    /// Who works with what is stored is to be asked after this.
+    pub async fn begin_giving_back(
+        &self,
+        provider: &str,
+        own: Option<&str>,
+        at: DateTime<Utc>,
+    ) -> Result<Option<String>, StoreError> {
+        let doing = "begin to give a grant back";
+        let tx = self.transaction(doing).await?;
+        gate(&tx, provider).await?;
+        let look = "SELECT id FROM grant_claims WHERE provider = $1 AND connector_id IS NOT NULL AND taken_at > $2 \
+                    AND id <> $3 LIMIT 1";
+        let values = values![provider, micros(at - LIFE), own.unwrap_or_default()];
+        let under_way: Option<sql::Id> = sql::one(&tx, doing, look, values).await?;
+        let id = under_way.is_none().then(|| self.id("back"));
+        if let Some(id) = &id {
+            let insert =
+                "INSERT INTO grant_claims (id, provider, account, sequence, taken_at) VALUES ($1, $2, '', 0, $3)";
+            sql::run(&tx, doing, insert, values![id.as_str(), provider, micros(at)]).await?;
+        }
+        tx.commit().await.map_err(failed(doing))?;
+        Ok(id)
+    }
+
+    /// It is given back, or not.
+    pub async fn end_giving_back(&self, id: &str) -> Result<(), StoreError> {
+        end(self.db(), id).await
+    }
 }
 
 /// Claims it in this transaction, which has to be committed for whatever comes out.

@@ -15,14 +15,14 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// What the consent of this session claims, where its provider's grants touch each other.
 pub(super) fn of(asked: &Asked, session: &Session) -> Option<GrantClaim> {
-    let alone = asked.provider.grants().one_per_account;
-    alone.then(|| GrantClaim {
+    let grants = asked.provider.grants();
+    (grants.one_per_account || grants.end_together).then(|| GrantClaim {
         consent: session.consent(),
         sequence: session.sequence,
         connector: session.connector.clone(),
         provider: asked.snapshot.provider.clone(),
         account: asked.account.id.clone(),
-        alone,
+        alone: grants.one_per_account,
     })
 }
 

@@ -22,7 +22,7 @@ use super::{
     ending::{Ended, Ending, Told, lacking},
     progress::{self, Permissions, Progress, Who},
 };
-use crate::{app::App, care};
+use crate::{app::App, care, giving_back::Giving};
 
 /// What a person brought back.
 pub(super) enum Brought {
@@ -148,7 +148,7 @@ async fn settle(
         }
         Err(ending) => {
             // The mistaken grant is given back; nothing of it was stored.
-            give_back(app, asked, &secret).await;
+            give_back(app, session, asked, &secret).await;
             ending
         }
     }
@@ -170,21 +170,29 @@ async fn take_out(app: &App, grant: &KeptGrant) {
     app.consents.end(grant);
 }
 
-async fn give_back(app: &Arc<App>, asked: &Asked, secret: &Secret) {
+/// Of a consent whose end is not noted yet.
+async fn give_back(app: &Arc<App>, session: &Session, asked: &Asked, secret: &Secret) {
     let (Auth::OAuth2(facts), Secret::Tokens(tokens)) = (&asked.auth, secret) else { return };
-    let (provider, connector) = (&asked.snapshot.provider, &asked.snapshot.connector);
+    let provider = &asked.snapshot.provider;
+    let (mut user, mut account) = (None, asked.account.id.clone());
     if asked.provider.grants().end_together {
         // The connector itself may work with an earlier grant of the same person.
-        let api = ApiClient::with(&app.engine, provider, &asked.account.id, secret.clone());
+        let api = ApiClient::with(&app.engine, provider, &account, secret.clone());
         let Some(api) = api else { return };
         let Ok(identity) = api.identity().await else { return };
-        if care::is_needed(app, asked.provider.as_ref(), Some(&identity.user_id), &identity.account_id).await {
-            info!(connector.id = %connector, "a grant is not given back: others of the same person would end");
-            return;
-        }
+        (user, account) = (Some(identity.user_id), identity.account_id);
     }
     if let Ok(Some(client)) = app.apps.of(provider).await {
-        app.engine.revoke(facts, &client, &tokens.access_token).await;
+        let giving = Giving {
+            provider: Arc::clone(&asked.provider),
+            facts: facts.clone(),
+            client,
+            token: tokens.access_token.clone(),
+            user,
+            account,
+            consent: Some(session.consent()),
+        };
+        giving.run(app).await;
     }
 }
 
@@ -393,13 +401,13 @@ async fn store(
         match app.engine.insist("name the account of a connector", name).await {
             Created::New(_) => {}
             Created::Exists(own) if own == *id => {
-                give_back(app, asked, secret).await;
+                give_back(app, session, asked, secret).await;
                 let named = app.engine.snapshot(id).await.ok().flatten().map(|named| named.account.clone());
                 let got = account.display.clone();
                 return Ending::OtherAccount { expected: named.unwrap_or_default(), got, got_id: account.id.clone() };
             }
             Created::Exists(other) | Created::AliasTaken(other) => {
-                give_back(app, asked, secret).await;
+                give_back(app, session, asked, secret).await;
                 return Ending::Taken { account: account.display.clone(), connector: Some(other.to_string()) };
             }
         }
@@ -433,14 +441,14 @@ async fn store(
             Ending::Connected { account: account.display.clone(), who: checked.who, again, lacks }
         }
         Granted::Older => {
-            give_back(app, asked, secret).await;
+            give_back(app, session, asked, secret).await;
             Ending::Overtaken
         }
         // Another one was made since, and has ended this one: there is nothing to give back.
         Granted::Held(rival) => claim::held(rival, &session.org, &account.display),
         Granted::UnderWay => Ending::UnderWay,
         Granted::Gone => {
-            give_back(app, asked, secret).await;
+            give_back(app, session, asked, secret).await;
             Ending::Removed
         }
     }
