@@ -17,6 +17,7 @@ use serde_json::json;
 on_both! {
     a_reconnect_by_another_account_is_refused_with_both_names,
     the_account_is_told_by_its_id_and_by_nothing_else,
+    what_a_consent_lacks_is_what_the_access_itself_lacks,
 }
 
 /// What the provider says when it is asked who calls.
@@ -57,6 +58,11 @@ impl Provider for TwoFaced {
             says(&mut identity);
         }
         Ok(identity)
+    }
+
+    /// Everything is of some use.
+    fn indispensable(&self, _missing: &[String]) -> Vec<String> {
+        Vec::new()
     }
 
     async fn call(&self, api: &ApiClient, call: &ToolCall) -> Result<ToolOutput> {
@@ -141,4 +147,18 @@ async fn the_account_is_told_by_its_id_and_by_nothing_else(db: Arc<Database>) {
     assert!(page.says("acme.zendesk.com is connected") && page.says("Ada Newname"), "{}", page.text);
     let identity = app.show(&id).await["identity"].clone();
     assert_eq!((&identity["email"], &identity["name"]), (&json!("new@acme.example"), &json!("Ada Newname")));
+}
+
+/// CO-08: the token answer of the sandbox says that all was granted.
+async fn what_a_consent_lacks_is_what_the_access_itself_lacks(db: Arc<Database>) {
+    let (app, says) = start(&db).await;
+    let id = app.import("acme").await;
+    let ada = app.somebody(Role::Admin).await;
+    *says.lock().unwrap() = Some(|identity| identity.scopes = Some(vec!["read".to_owned()]));
+
+    let page = reconnect(&app, &ada, &id).await;
+
+    assert!(page.says("acme.zendesk.com is connected"), "{}", page.text);
+    assert!(page.says("Not allowed, so that it does not work: Answer and change tickets"), "{}", page.text);
+    assert!(!page.says("does not work: See tickets"), "{}", page.text);
 }

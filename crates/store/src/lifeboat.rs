@@ -65,6 +65,9 @@ pub struct CheckedGrant {
     pub who: Option<String>,
     /// Who gave it, for the timeline.
     pub actor: Option<String>,
+    /// What it may do, where the provider says that of the access itself.
+    #[serde(default)]
+    pub scopes: Option<Vec<String>>,
 }
 
 /// How it is with the folder.

@@ -361,7 +361,8 @@ async fn checked(
         return Err(Ending::MissingScopes { scopes: indispensable });
     }
     let actor = actor(app, session, asked, &identity).await;
-    Ok(CheckedGrant { identity: care::identity_json(&identity), who: identity.name, actor })
+    let scopes = identity.scopes.clone();
+    Ok(CheckedGrant { identity: care::identity_json(&identity), who: identity.name, actor, scopes })
 }
 
 /// The user's id of the connector's last consent, where there was one.
@@ -436,8 +437,8 @@ async fn store(
                 snapshot.connector
             );
             let again = session.purpose == Purpose::Reconnect;
-            let scopes = secret.tokens().map_or(&[][..], |tokens| tokens.scopes.as_slice());
-            let lacks = lacking(asked.provider.as_ref(), scopes);
+            let told = secret.tokens().map_or(&[][..], |tokens| tokens.scopes.as_slice());
+            let lacks = lacking(asked.provider.as_ref(), checked.scopes.as_deref().unwrap_or(told));
             Ending::Connected { account: account.display.clone(), who: checked.who, again, lacks }
         }
         Granted::Older => {
