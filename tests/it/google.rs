@@ -22,6 +22,7 @@ on_both! {
     a_grant_is_not_given_back_while_another_connector_works_with_one_of_the_same_person,
     a_grant_is_not_given_back_while_another_consent_is_exchanged_and_not_stored,
     a_code_is_not_exchanged_while_a_grant_is_given_back,
+    a_database_that_cannot_say_who_it_was_changes_nothing,
     a_grant_that_died_after_seven_days_is_told_as_an_app_in_testing,
     the_proxy_reaches_each_api_of_the_account_by_its_name,
 }
@@ -221,6 +222,32 @@ async fn a_code_is_not_exchanged_while_a_grant_is_given_back(db: Arc<Database>) 
 
     assert_eq!((page.status, page.title()), (200, "Connected"), "{}", page.text);
     assert_eq!(app.show(&id).await["health"], "connected");
+}
+
+/// RC-02: who consented last is not known to be nobody.
+async fn a_database_that_cannot_say_who_it_was_changes_nothing(db: Arc<Database>) {
+    let (app, google) = start(&db).await;
+    let id = connect(&app, &google, ADA, "ada").await;
+    let before = app.show(&id).await;
+    assert!(google.rename("ada", "ada@married.example", "Ada King"));
+    google.add_person("999", ADA, "Zoe New");
+    let browser = Browser::new();
+    let authorize = browser.post(&app.reconnect_link(&id).await).await.location();
+    let back = google.consent(&authorize, "999", &[]).unwrap();
+    let exchanges = google.counters().code_exchanges;
+    google.trouble(|faults| faults.hold_answers = true);
+
+    let (page, ()) = tokio::join!(browser.get(&back), async {
+        until("it is exchanged", async || google.counters().code_exchanges, |count| *count > exchanges).await;
+        db.execute("ALTER TABLE connectors RENAME COLUMN identity TO away").await;
+        google.calm();
+    });
+
+    db.execute("ALTER TABLE connectors RENAME COLUMN away TO identity").await;
+    assert_eq!((page.status, page.title()), (409, "Not at the moment"), "{}", page.text);
+    assert_eq!(app.show(&id).await, before);
+    let same = consent(&google, &app.reconnect_link(&id).await, "ada@married.example", &[]).await;
+    assert_eq!(same.title(), "Connected", "{}", same.text);
 }
 
 /// RC-09

@@ -336,7 +336,10 @@ async fn checked(
         ErrorKind::Forbidden | ErrorKind::AuthFailed => Ending::NotLetIn { why: error.message },
         _ => Ending::NoIdentity,
     })?;
-    let known = known_user(app, session).await;
+    let known = known_user(app, session).await.map_err(|error| {
+        warn!(%error, "nobody can look whose access a connector had; the consent is not taken");
+        Ending::NotNow
+    })?;
     if !asked.provider.is_account(&asked.account, &identity, known.as_deref()) {
         let same_name = identity.account_name == asked.account.display;
         let got = if same_name {
@@ -365,10 +368,11 @@ async fn checked(
     Ok(CheckedGrant { identity: care::identity_json(&identity), who: identity.name, actor, scopes })
 }
 
-/// The user's id of the connector's last consent, where there was one.
-async fn known_user(app: &Arc<App>, session: &Session) -> Option<String> {
-    let known = app.store.find_connector(&session.org, session.connector.as_str()).await.ok().flatten()?;
-    known.identity?["id"].as_str().map(str::to_owned)
+/// The user's id of the connector's last consent, where there was one. An error must not be taken for none: another account
+/// might be.
+async fn known_user(app: &Arc<App>, session: &Session) -> Result<Option<String>, StoreError> {
+    let known = app.store.find_connector(&session.org, session.connector.as_str()).await?;
+    Ok(known.and_then(|known| known.identity?["id"].as_str().map(str::to_owned)))
 }
 
 /// Who consented, and who had before, if that was somebody else: a colleague may reconnect, and is shown as such.

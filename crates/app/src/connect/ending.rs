@@ -81,6 +81,8 @@ pub(crate) enum Ending {
     Held { account: String, connector: Option<String>, name: Option<String> },
     /// Another consent is at what this one would end, or the other way round.
     UnderWay,
+    /// Something of ours does not answer.
+    NotNow,
 }
 
 /// Who is told.
@@ -260,6 +262,10 @@ impl Ended {
                      a minute; nothing was changed."
                 ),
             ),
+            Ending::NotNow => (
+                "Not at the moment".to_owned(),
+                format!("Something on our side does not answer. {again} in a minute; nothing was changed."),
+            ),
         }
     }
 }
@@ -363,6 +369,7 @@ mod tests {
             Ending::Held { account: "acme".to_owned(), connector: None, name: Some("Shop".to_owned()) },
             Ending::Held { account: "acme".to_owned(), connector: None, name: None },
             Ending::UnderWay,
+            Ending::NotNow,
         ]
     }
 
