@@ -90,7 +90,9 @@ async fn a_shop_is_connected_and_its_orders_are_found(db: Arc<Database>) {
     let shown = app.show(&id).await;
     assert_eq!((&shown["account"], &shown["name"]), (&json!("acme"), &json!("acme.myshopify.com")));
     assert_eq!(shown["health"], "connected");
-    let token = app.token(&id).await.expect(200).text_of("access_token");
+    let answer = app.token(&id).await.expect(200);
+    assert_eq!(answer.text_of("header"), "X-Shopify-Access-Token");
+    let token = answer.text_of("access_token");
     assert!(acme(&app).accepts(&token));
     let found = call_tool(&app, &id, "find_order", json!({"order_name": "1001"})).await;
     assert!(found.to_string().contains("#1001"), "{found}");

@@ -10,7 +10,11 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use chrono::{DateTime, Utc};
-use holdfast_core::{AuthError, Fingerprint, Need, Secret, Snapshot, ports::Trigger};
+use holdfast_core::{
+    AuthError, Fingerprint, Need, Provider, Secret, Snapshot,
+    ports::Trigger,
+    provider::{Account, ApiKeyAuth, Auth},
+};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -20,6 +24,7 @@ use crate::{
     app::App,
     connect,
     problem::{Code, Problem},
+    words::capitalised,
 };
 
 /// A day: no provider's access token is asked to live longer.
@@ -30,6 +35,9 @@ const MOST_MIN_TTL_SECS: u64 = 86_400;
 pub(super) struct TokenBody {
     access_token: String,
     token_type: &'static str,
+    /// The header that the provider wants it in. `Authorization`: after `Bearer`, or as the provider has it for its API keys;
+    /// any other: as it is.
+    header: String,
     /// Null: it is said not to expire.
     expires_at: Option<DateTime<Utc>>,
     version: i64,
@@ -180,14 +188,27 @@ fn body(app: &App, snapshot: &Snapshot) -> Result<TokenBody, Problem> {
     };
     let tokens = snapshot.credential.secret.tokens();
     let own = tokens.and_then(|tokens| tokens.base_url.clone());
-    let account = || app.providers().find(&snapshot.provider)?.account(&snapshot.account).ok();
-    let base_url = own.or_else(|| account().map(|account| account.base_url)).map(String::from).unwrap_or_default();
+    let provider = app.providers().find(&snapshot.provider);
+    let account = provider.and_then(|provider| provider.account(&snapshot.account).ok());
+    let header = provider.zip(account.as_ref()).map(|(provider, account)| header(provider.as_ref(), account));
+    let base_url = own.or_else(|| account.map(|account| account.base_url)).map(String::from).unwrap_or_default();
     Ok(TokenBody {
         access_token: secret.expose_secret().to_owned(),
         token_type,
+        header: header.unwrap_or_else(|| "Authorization".to_owned()),
         expires_at: tokens.and_then(|tokens| tokens.expires_at),
         version: snapshot.credential.version.0,
         account: snapshot.account.clone(),
         base_url,
     })
+}
+
+/// The header for an account's tokens or keys, as people write it.
+fn header(provider: &dyn Provider, account: &Account) -> String {
+    let name = match provider.auth(account) {
+        Auth::ApiKey(ApiKeyAuth::Header(name)) => name.clone(),
+        Auth::ApiKey(ApiKeyAuth::Basic { .. }) => "authorization".to_owned(),
+        Auth::OAuth2(_) => provider.token_header().map_or_else(|| "authorization".to_owned(), |name| name.to_string()),
+    };
+    name.split('-').map(capitalised).collect::<Vec<_>>().join("-")
 }
