@@ -7,7 +7,7 @@ use holdfast_tests::{
     browser::{Browser, Page},
     database::Database,
     on_both,
-    service::{TestApp, oauth_app},
+    service::{TestApp, oauth_app, proxied},
     wait::until,
 };
 use reqwest::Method;
@@ -27,6 +27,7 @@ on_both! {
     of_two_consents_for_a_shop_at_once_one_is_exchanged,
     an_older_consent_is_not_exchanged_while_a_later_one_is,
     an_import_is_refused_for_a_shop_that_another_connector_has,
+    a_mutation_that_makes_or_ends_access_is_not_passed_on,
     a_frozen_shop_is_no_failed_connector,
 }
 
@@ -339,6 +340,43 @@ async fn an_import_is_refused_for_a_shop_that_another_connector_has(db: Arc<Data
     let _gone = app.post(&format!("/connectors/{first}/disconnect"), json!({})).await.expect(200);
     let initech = app.key_of("Initech").await;
     let _held = import(&initech, renewed).await.problem(409, "account_held");
+}
+
+/// AP-03
+async fn a_mutation_that_makes_or_ends_access_is_not_passed_on(db: Arc<Database>) {
+    let app = start(&db).await;
+    let id = connect(&app, "acme").await;
+    let path = "admin/api/2026-10/graphql.json";
+    let send = async |path: &str, headers: &[(&str, &str)], body: String| {
+        app.raw(Method::POST, &proxied(&id, path), Some(&app.key), headers, body.into_bytes()).await
+    };
+    let json = [("content-type", "application/json")];
+    let before = acme(&app).counters().api_calls;
+
+    for document in [
+        "mutation { delegateAccessTokenCreate(input: {}) { delegateAccessToken { accessToken } } }",
+        "mutation{x:delegateAccessTokenCreate\n(input:{}){userErrors{message}}}",
+        "mutation { appUninstall { app { id } } }",
+    ] {
+        let body = json!({"query": document}).to_string();
+        for path in [path, "admin/api/graphql.json", "admin/api/2026-10/%67raphql.json"] {
+            let told = send(path, &json, body.clone()).await.problem(403, "path_closed");
+            assert!(told.text_of("detail").contains("delegateAccessTokenCreate"), "{path}: {}", told.text);
+        }
+        let _raw = send(path, &[("content-type", "application/graphql")], document.to_owned())
+            .await
+            .problem(403, "path_closed");
+    }
+    let packed = [json[0], ("content-encoding", "gzip")];
+    let _unread = send(path, &packed, "x".to_owned()).await.problem(403, "path_closed");
+    assert_eq!(acme(&app).counters().api_calls, before, "nothing of these was sent");
+
+    let said = json!({
+        "query": "query($q: String) { orders(first: 1, query: $q) { nodes { id } } } # delegateAccessTokenCreate",
+        "variables": {"q": "name:delegateAccessTokenCreate"},
+    });
+    let passed = send(path, &json, said.to_string()).await.expect(200);
+    assert_eq!(passed.header("x-holdfast-source"), "provider");
 }
 
 /// HL-04

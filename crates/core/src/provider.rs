@@ -45,6 +45,11 @@ pub trait Provider: Send + Sync + 'static {
     fn oauth_paths(&self) -> &'static [&'static str] {
         &[]
     }
+    /// What looks at a caller's own requests to this path (decoded, below the account's base) before they are sent: where one
+    /// path serves everything, closing paths closes nothing. Their bodies are held in memory for it.
+    fn inspects(&self, _path: &str) -> Option<Inspector> {
+        None
+    }
     /// Further places of one account's API, each on a host of its own and with the same credential. A request chooses one
     /// by its name; so does a caller of the proxy, with the name as the first segment of the path.
     fn bases(&self, _account: &Account) -> Vec<Base> {
@@ -106,6 +111,23 @@ pub trait Provider: Send + Sync + 'static {
     ) -> std::result::Result<(), CallbackRefused> {
         Ok(())
     }
+}
+
+/// Looks at a request that a caller wants passed on; an error says why it is not, in the middle of a sentence, and holds
+/// nothing that the caller wrote. Pure.
+pub type Inspector = fn(&Inspected<'_>) -> std::result::Result<(), &'static str>;
+
+/// A request that a caller wants passed on.
+#[derive(Clone, Copy, Debug)]
+pub struct Inspected<'a> {
+    /// As it is written.
+    pub query: Option<&'a str>,
+    /// `Content-Type`, where it is one text.
+    pub content_type: Option<&'a str>,
+    /// Whether it says that the body is encoded: compressed, say.
+    pub encoded: bool,
+    /// All of it.
+    pub body: &'a [u8],
 }
 
 /// A further place of an account's API.

@@ -2,6 +2,7 @@
 
 mod account;
 mod callback;
+mod document;
 mod error;
 mod graph;
 mod identity;
@@ -17,8 +18,8 @@ use holdfast_core::{
     error::{Error, Result},
     exchange::{Refusal, Verdict},
     provider::{
-        About, Account, ApiAnswer, Auth, AuthKind, CallbackRefused, ClientAuth, Grants, Identity, Invalid, OAuth2,
-        Places, Provider, RefreshLife, Rotation, Scope, TokenBody, below,
+        About, Account, ApiAnswer, Auth, AuthKind, CallbackRefused, ClientAuth, Grants, Identity, Inspector, Invalid,
+        OAuth2, Places, Provider, RefreshLife, Rotation, Scope, TokenBody, below,
     },
     tool::{ToolCall, ToolOutput},
 };
@@ -152,6 +153,10 @@ impl Provider for Shopify {
     /// Consent and tokens; the endpoints that mint delegate tokens, and the one that takes the app off the shop.
     fn oauth_paths(&self) -> &'static [&'static str] {
         &["admin/oauth", "admin/access_tokens", "admin/api_permissions"]
+    }
+
+    fn inspects(&self, path: &str) -> Option<Inspector> {
+        document::is_graphql(path).then_some(document::inspect as Inspector)
     }
 
     fn verdict(&self, refusal: &Refusal) -> Option<Verdict> {

@@ -34,7 +34,8 @@ pub(super) const ROUTES: [&str; 3] =
 /// Any method but TRACE. Path and query reach the provider byte for byte, below the account's base address; headers of the
 /// caller's pass, except credentials, cookies and what belongs to the connection. Bodies pass as they come; one of at most
 /// `proxy.buffer_kib` that says its length is sent again after a 401 or 429, any other once. Redirects are answers. The
-/// provider's own paths for OAuth are closed.
+/// provider's own paths for OAuth are closed, and so is what makes or ends access over another path: at Shopify two
+/// mutations, so that a GraphQL request has to say its length and to be of at most `proxy.buffer_kib`.
 #[utoipa::path(
     method(get, head, post, put, patch, delete, options),
     path = "/connectors/{id}/proxy/{path}", tag = "proxy",
@@ -50,7 +51,7 @@ pub(super) const ROUTES: [&str; 3] =
             headers(("x-holdfast-source" = String, description = "`provider`")),
         ),
         (status = 401, body = Problem, description = "`unauthorized`: about the API key"),
-        (status = 403, body = Problem, description = "`missing_scope`, or `path_closed`: the provider's paths for OAuth"),
+        (status = 403, body = Problem, description = "`missing_scope`, or `path_closed`: the provider's paths for OAuth, and what does the same over another path"),
         (status = 404, body = Problem, description = "No such connector in this organisation"),
         (status = 405, body = Problem, description = "TRACE"),
         (status = 408, body = Problem, description = "`body_timeout`: the request's body stood still"),

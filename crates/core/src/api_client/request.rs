@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method, StatusCode,
-    header::{ACCEPT, CONTENT_TYPE},
+    header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE},
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -17,6 +17,7 @@ use crate::{
     error::{Error, ErrorKind, Result, Retry},
     exchange::retry_after,
     ports::{Body, HttpRequest, HttpResponse, Sent},
+    provider::Inspected,
     refresh::Need,
 };
 
@@ -36,6 +37,9 @@ pub enum Refused {
     /// The path is one of the provider's for OAuth. Nothing was sent.
     #[error("the path is one of the provider's for OAuth")]
     OAuthPath,
+    /// The path may be called, but not with this. Nothing was sent.
+    #[error("what is asked for there is closed")]
+    Closed,
     /// The token was rejected and is renewed, but the body could be sent only once. The request had no effect.
     #[error("the body could be sent only once")]
     SendAgain,
@@ -218,6 +222,7 @@ impl<'a> ApiRequest<'a> {
             .map_err(|message| self.refused(ErrorKind::Invalid, Refused::Path, message))?;
         let (place, path) = self.placed(path)?;
         self.guard(place.unwrap_or(&api.0.account.base_url), &path.decoded)?;
+        self.inspect(&path.decoded, &body)?;
         let (again, mut once) = match body {
             Body::Bytes(bytes) => (Some(bytes), None),
             stream @ Body::Once(_) => (None, Some(stream)),
@@ -323,6 +328,25 @@ impl<'a> ApiRequest<'a> {
             return Err(self.refused(ErrorKind::Forbidden, Refused::OAuthPath, message));
         }
         Ok(())
+    }
+
+    /// Has the adapter look at a request that is passed through, where it wants to.
+    fn inspect(&self, decoded: &str, body: &Body) -> Result<()> {
+        let Query::AsWritten(query) = &self.query else { return Ok(()) };
+        let Some(inspect) = self.api.0.provider.inspects(decoded) else { return Ok(()) };
+        let inspected = match body {
+            Body::Bytes(body) => {
+                let mut types = self.headers.get_all(CONTENT_TYPE).iter();
+                let content_type = types.next().filter(|_| types.next().is_none()).and_then(|one| one.to_str().ok());
+                let encoded = self.headers.contains_key(CONTENT_ENCODING);
+                inspect(&Inspected { query: query.as_deref(), content_type, encoded, body })
+            }
+            Body::Once(_) => {
+                Err("a body for this path has to say its length, and to be no longer than a request may be \
+                                  that can be sent again")
+            }
+        };
+        inspected.map_err(|message| self.refused(ErrorKind::Forbidden, Refused::Closed, message))
     }
 
     fn send_again(&self) -> Error {

@@ -68,7 +68,9 @@ pub(super) async fn explain(app: &App, caller: &Caller, known: &Snapshot, error:
     }
     match source.downcast_ref::<Refused>() {
         Some(Refused::Path) => Problem::invalid("path", sentence(&error.message)),
-        Some(Refused::OAuthPath) => Problem::new(StatusCode::FORBIDDEN, "path_closed", sentence(&error.message)),
+        Some(Refused::OAuthPath | Refused::Closed) => {
+            Problem::new(StatusCode::FORBIDDEN, "path_closed", sentence(&error.message))
+        }
         Some(Refused::SendAgain) => Problem::new(
             StatusCode::SERVICE_UNAVAILABLE,
             "send_again",
