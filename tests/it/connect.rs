@@ -2,7 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use holdfast_sandbox::Canned;
+use holdfast_app::recovery;
+use holdfast_core::TokenSet;
+use holdfast_sandbox::{Canned, GrantRequest};
+use holdfast_store::KeptGrant;
 use holdfast_tests::{
     browser::Browser,
     database::Database,
@@ -12,6 +15,7 @@ use holdfast_tests::{
 };
 use reqwest::Method;
 use serde_json::json;
+use sha2::{Digest as _, Sha256};
 use sqlx::{Connection as _, Executor as _, PgConnection};
 use url::Url;
 
@@ -37,6 +41,8 @@ on_both! {
     a_link_for_a_connected_account_reconnects_it,
     the_person_behind_a_link_names_the_account,
     an_account_that_is_taken_is_not_named_twice,
+    of_two_accounts_that_a_connector_is_given_at_once_the_first_stays,
+    a_consent_that_is_gone_on_with_is_for_its_own_account_alone,
     a_form_from_another_site_starts_nothing,
     only_loopback_names_reach_an_instance_on_loopback,
 }
@@ -86,6 +92,86 @@ async fn an_account_that_is_taken_is_not_named_twice(db: Arc<Database>) {
     assert_eq!(app.show(&id).await["health"], "pending");
     assert_eq!(app.acme.counters().revocations, 1, "the grant that nobody needs is given back");
     assert!(app.acme.accepts(&token));
+}
+
+/// Two people behind one link name two accounts, and both consent.
+async fn of_two_accounts_that_a_connector_is_given_at_once_the_first_stays(db: Arc<Database>) {
+    let app = TestApp::start(&db).await;
+    let globex = app.sandbox.create_helpdesk("globex").unwrap();
+    let (link, id) = nameless(&app).await;
+    let other_link = app.reconnect_link(&id).await;
+    let (slow, quick) = (Browser::new(), Browser::new());
+    let slow_authorize = slow.fill(&link, "account", "acme").await.location();
+    let slow_back = app.sandbox.consent(&slow_authorize, "ada").unwrap();
+    app.acme.trouble(|faults| faults.hold_answers = true);
+
+    let (late, ()) = tokio::join!(slow.get(&slow_back), async {
+        until("it is exchanged", async || app.acme.counters().code_exchanges, |count| *count == 1).await;
+        let authorize = quick.fill(&other_link, "account", "globex").await.location();
+        let page = quick.get(&app.sandbox.consent(&authorize, "ada").unwrap()).await;
+        assert_eq!((page.status, page.title()), (200, "Connected"), "{}", page.text);
+        app.acme.calm();
+    });
+
+    // In the order in which they began, the later one would be overtaken in any case: what it was for is told.
+    assert_eq!((late.status, late.title()), (409, "That was another account"), "{}", late.text);
+    assert!(late.says("belongs to globex") && late.says("acme.zendesk.com"), "{}", late.text);
+    assert_eq!(app.show(&id).await["account"], "globex");
+    assert_eq!(app.acme.counters().revocations, 1, "it is given back where it is from");
+    assert!(globex.accepts(&app.token(&id).await.expect(200).text_of("access_token")));
+}
+
+/// After a crash: the connector was given another account before the consent could be gone on with.
+async fn a_consent_that_is_gone_on_with_is_for_its_own_account_alone(db: Arc<Database>) {
+    let app = TestApp::start(&db).await;
+    let globex = app.sandbox.create_helpdesk("globex").unwrap();
+    let (link, id) = nameless(&app).await;
+    let browser = Browser::new();
+    let _started = browser.fill(&link, "account", "acme").await.location();
+    let secret = link.rsplit('/').next().unwrap();
+    let session = app.app.store.find_session_by_link(&Sha256::digest(secret.as_bytes()).into()).await.unwrap().unwrap();
+    let brought = app.acme.grant(&GrantRequest::default()).unwrap();
+    let tokens = TokenSet {
+        access_token: brought.access_token.clone().into(),
+        refresh_token: Some(brought.refresh_token.clone().into()),
+        obtained_at: session.created_at,
+        expires_at: None,
+        expires_assumed: false,
+        refresh_expires_at: None,
+        refresh_end_fixed: false,
+        scopes: vec!["read".to_owned(), "write".to_owned()],
+        base_url: None,
+    };
+    let kept = KeptGrant {
+        org: session.org.clone(),
+        connector: session.connector.clone(),
+        session: session.id.clone(),
+        sequence: session.sequence,
+        provider: "zendesk".to_owned(),
+        account: "acme".to_owned(),
+        tokens,
+        scopes: None,
+        checked: None,
+    };
+    app.app.lifeboat.put_grant(&kept).await.unwrap();
+    let other_link = app.reconnect_link(&id).await;
+    let other = Browser::new();
+    let authorize = other.fill(&other_link, "account", "globex").await.location();
+    let page = other.get(&app.sandbox.consent(&authorize, "ada").unwrap()).await;
+    assert_eq!((page.status, page.title()), (200, "Connected"), "{}", page.text);
+    let (before, calls) = (app.show(&id).await, globex.counters().api_calls);
+
+    recovery::round(&app.app).await;
+    let left = async || app.app.lifeboat.list_grants().await.unwrap().len();
+    until("it has ended", left, |count| *count == 0).await;
+
+    assert_eq!(app.show(&id).await, before);
+    assert_eq!(globex.counters().api_calls, calls, "what acme brought is shown to nobody else");
+    let ended = app.app.store.find_session_by_id(&session.id).await.unwrap().unwrap().result.unwrap();
+    assert_eq!((&ended["ended"], &ended["got_id"]), (&json!("other_account"), &json!("acme")), "{ended}");
+    let told = app.timeline(&id).await.into_iter().find(|line| line["kind"] == "consent").unwrap();
+    assert!(told["detail"].as_str().unwrap().contains("acme instead of globex"), "{told}");
+    assert!(globex.accepts(&app.token(&id).await.expect(200).text_of("access_token")));
 }
 
 async fn a_form_from_another_site_starts_nothing(db: Arc<Database>) {

@@ -17,6 +17,7 @@ on_both! {
     of_two_grants_the_one_whose_consent_started_last_wins,
     a_grant_whose_commit_was_not_answered_is_found_to_be_stored,
     a_reconnect_keeps_extras_that_it_does_not_carry,
+    an_account_is_named_once,
     another_orgs_connector_is_not_there,
     an_address_is_taken_once_in_an_org,
 }
@@ -137,6 +138,21 @@ async fn a_reconnect_keeps_extras_that_it_does_not_carry(db: Arc<TestDatabase>) 
     assert_eq!((line.kind.as_str(), line.version), ("reconnected", Some(snapshot.credential.version)));
     let effects = store.outbox_rows(&id).await.unwrap();
     assert!(effects.iter().any(|row| row.epoch == snapshot.epoch && row.effect == "mail_recovery"));
+}
+
+async fn an_account_is_named_once(db: Arc<TestDatabase>) {
+    let store = db.store().await;
+    let (org, taken) = connect(&store, "taken").await;
+    let nameless = new_connector(&org, "", Secret::Absent);
+    let Created::New(id) = store.create_connector(&nameless).await.unwrap() else { panic!("it is new") };
+
+    assert_eq!(store.name_account(&id, "taken", "Taken").await.unwrap(), Created::Exists(taken));
+    assert_eq!(store.name_account(&id, "acme", "Acme").await.unwrap(), Created::New(id.clone()));
+    assert_eq!(store.name_account(&id, "acme", "Acme").await.unwrap(), Created::New(id.clone()), "it is its own");
+    assert_eq!(store.name_account(&id, "globex", "Globex").await.unwrap(), Created::Exists(id.clone()));
+
+    let read = load(&store, &id).await;
+    assert_eq!((read.account.as_str(), read.name.as_str()), ("acme", nameless.name.as_str()));
 }
 
 async fn another_orgs_connector_is_not_there(db: Arc<TestDatabase>) {
