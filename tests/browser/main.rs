@@ -5,6 +5,7 @@
 mod agents;
 mod connect;
 mod connectors;
+mod consents;
 mod demo;
 mod harness;
 mod keys;
