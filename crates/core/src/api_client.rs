@@ -280,10 +280,19 @@ impl ApiClient {
         };
         let limit = number(&["ratelimit-limit", "x-rate-limit", "x-ratelimit-limit", "x-ratelimit-total"]);
         let remaining = number(&["ratelimit-remaining", "x-rate-limit-remaining", "x-ratelimit-remaining"]);
-        if let (Some(limit), Some(remaining)) = (limit, remaining) {
-            *self.0.room.lock().expect("no panic happens while it is held") = Some(RateRoom { limit, remaining });
+        let room = limit.zip(remaining).map(|(limit, remaining)| RateRoom { limit, remaining });
+        if let Some(room) = room.or_else(|| used_of_all(headers)) {
+            *self.0.room.lock().expect("no panic happens while it is held") = Some(room);
         }
     }
+}
+
+/// What is left where one header tells what is used of all, `10/80`: Gorgias's leaky bucket.
+/// <https://developers.gorgias.com/reference/limitations>
+fn used_of_all(headers: &HeaderMap) -> Option<RateRoom> {
+    let (used, limit) = headers.get("x-gorgias-account-api-call-limit")?.to_str().ok()?.split_once('/')?;
+    let (used, limit) = (used.trim().parse::<u64>().ok()?, limit.trim().parse::<u64>().ok()?);
+    Some(RateRoom { limit, remaining: limit.saturating_sub(used) })
 }
 
 /// One segment of a path, percent-encoded, so that an id can never become two segments.

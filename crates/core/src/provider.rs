@@ -81,6 +81,11 @@ pub trait Provider: Send + Sync + 'static {
     fn grants(&self) -> Grants {
         Grants::default()
     }
+    /// Whether an authorize URL carries a `nonce` (OpenID Connect Core 3.1.2.1), a new one for each consent. It is not kept:
+    /// no id token is read, and the state ties the consent to its browser.
+    fn sends_nonce(&self) -> bool {
+        false
+    }
     /// Why it refused a consent, where its error code is none of RFC 6749 section 4.1.2.1. One line, without a full stop.
     fn refused_consent(&self, _error: &str) -> Option<&'static str> {
         None

@@ -272,7 +272,11 @@ async fn send(
                 state: state.expose_secret(),
                 verifier: pkce.then_some(&verifier),
             };
-            authorize_url(facts, &parts).into()
+            let mut url = authorize_url(facts, &parts);
+            if asked.provider.sends_nonce() {
+                url.query_pairs_mut().append_pair("nonce", keys::secret_text("", random).expose_secret());
+            }
+            url.into()
         }
         None => format!("/connect/key/{}", state.expose_secret()),
     };

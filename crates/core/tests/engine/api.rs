@@ -346,6 +346,24 @@ async fn a_token_that_dies_twice_in_a_minute_is_renewed_twice_and_is_no_verdict(
 }
 
 #[tokio::test(start_paused = true)]
+async fn room_is_read_where_one_header_tells_what_is_used_of_all() {
+    let (rig, engine, connector) = live();
+    let api = client(&engine, &connector).await;
+    for (told, room) in [
+        ("nonsense", None),
+        ("10/", None),
+        ("10/80", Some((80, 70))),
+        (" 81 / 80 ", Some((80, 0))),
+        ("-1/80", Some((80, 0))),
+    ] {
+        let headers = vec![("x-gorgias-account-api-call-limit", told.to_owned())];
+        rig.endpoint.script_api([Script::Answer { status: 200, headers, body: "{}".to_owned() }]);
+        api.get("me").operation("me").send().await.unwrap();
+        assert_eq!(api.rate_room().map(|room| (room.limit, room.remaining)), room, "{told}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_rate_limit_is_waited_for_as_told_and_no_longer_than_the_bound() {
     let (rig, engine, connector) = live();
     let api = client(&engine, &connector).await;
