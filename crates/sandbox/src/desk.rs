@@ -9,6 +9,7 @@ use crate::counters::{AtOnce, Counts};
 use crate::faults::{Faults, Gate};
 use crate::freshdesk::Accounts;
 use crate::google::Google;
+use crate::gorgias;
 use crate::keep::{DeskState, Keeper, State};
 use crate::options::{Client, Options, Scene};
 use crate::shopify::shop::Shops;
@@ -102,6 +103,7 @@ pub(crate) struct World {
     pub(crate) client: Mutex<Client>,
     desks: RwLock<BTreeMap<String, Arc<Desk>>>,
     pub(crate) freshdesk: Accounts,
+    pub(crate) gorgias: gorgias::Accounts,
     pub(crate) shops: Shops,
     google: RwLock<Arc<Google>>,
     seq: AtomicU64,
@@ -121,6 +123,7 @@ impl World {
             client: Mutex::new(Client::new(start.redirect_uris.clone())),
             desks: RwLock::default(),
             freshdesk: Accounts::default(),
+            gorgias: gorgias::Accounts::default(),
             shops: Shops::first(),
             seq: AtomicU64::new(1),
             at_once: AtOnce::default(),
@@ -161,6 +164,7 @@ impl World {
         });
         *self.desks.write().unwrap_or_else(PoisonError::into_inner) = restored.collect();
         self.freshdesk.restore(state.freshdesk, &self.start.url);
+        self.gorgias.restore(state.gorgias);
         self.shops.restore(state.shops);
         let google = Google::restored(state.google, self.clock.now_ms());
         *self.google.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(google);
@@ -234,6 +238,7 @@ impl World {
             self.create(name);
         }
         self.freshdesk.reset();
+        self.gorgias.reset();
         self.shops.reset();
         self.google().gate.set(&Faults::default());
         let google = Google::new(self.clock.now_ms());

@@ -17,6 +17,7 @@ use crate::desk::{Desk, World, locked};
 use crate::faults::Faults;
 use crate::freshdesk::Kept as FreshdeskKept;
 use crate::google;
+use crate::gorgias;
 use crate::options::Options;
 use crate::shopify::shop::ShopState;
 use crate::zendesk::data::Data;
@@ -38,6 +39,9 @@ pub(crate) struct State {
     /// Not in files of before.
     #[serde(default)]
     pub(crate) freshdesk: Vec<FreshdeskKept>,
+    /// Not in files of before.
+    #[serde(default)]
+    pub(crate) gorgias: Vec<gorgias::Kept>,
     /// Absent in files of before there were any.
     #[serde(default)]
     pub(crate) shops: Vec<ShopState>,
@@ -68,6 +72,7 @@ impl State {
             seq: world.seq(),
             helpdesks: world.all().iter().map(|desk| DeskState::of(desk)).collect(),
             freshdesk: world.freshdesk.all().iter().map(|account| account.to_keep()).collect(),
+            gorgias: world.gorgias.to_keep(),
             shops: world.shops.states(),
             google: world.google().to_keep(),
         }

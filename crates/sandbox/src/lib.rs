@@ -4,8 +4,8 @@
 //! a real server on a real port: it spends codes and refresh tokens for good, kills what a rotation replaces, limits,
 //! pages, stalls and hangs up on demand. `/zendesk/{subdomain}/…` stands for `https://{subdomain}.zendesk.com/…`,
 //! `/freshdesk/{domain}/…` for `https://{domain}.freshdesk.com/…`, `/shopify/{shop}/…` for
-//! `https://{shop}.myshopify.com/…`, `/google/{host}/…` for `https://{host}/…`, `/control` for what no provider has: its
-//! clock, its ledger and its bad days.
+//! `https://{shop}.myshopify.com/…`, `/google/{host}/…` for `https://{host}/…`, `/gorgias/{subdomain}/…` for
+//! `https://{subdomain}.gorgias.com/…`, `/control` for what no provider has: its clock, its ledger and its bad days.
 //!
 //! ```
 //! # async fn example() -> std::io::Result<()> {
@@ -25,6 +25,7 @@ mod desk;
 mod faults;
 mod freshdesk;
 mod google;
+mod gorgias;
 mod handle;
 mod http;
 mod keep;
@@ -38,6 +39,7 @@ pub use counters::Counters;
 pub use faults::{Canned, Download, Faults};
 pub use freshdesk::{Freshdesk, FreshdeskPlan, FreshdeskTrouble, TicketScope};
 pub use google::{GoogleGrant, GoogleOptions, GoogleRig};
+pub use gorgias::{Gorgias, GorgiasGrant, Rotation as GorgiasRotation, Rules as GorgiasRules};
 pub use handle::{GrantRequest, Helpdesk, TokenAnswer};
 pub use ledger::{IssuedSet, Ledger, Presentation, PresentationOutcome, fingerprint, pkce_challenge};
 pub use options::{API_TOKEN, CLIENT_ID, CLIENT_SECRET, Options, Scene};

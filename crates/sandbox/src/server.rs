@@ -26,6 +26,7 @@ use crate::counters::Counters;
 use crate::desk::{Start, World, is_dns_label, locked};
 use crate::freshdesk::{self, Freshdesk};
 use crate::google::{self, GoogleRig};
+use crate::gorgias::{self, Gorgias};
 use crate::handle::Helpdesk;
 use crate::http::{Answer, Request, pairs};
 use crate::keep::{Keeper, State as Kept};
@@ -228,6 +229,28 @@ impl Sandbox {
         self.world.freshdesk.close(name)
     }
 
+    /// What the operator setting `providers.gorgias.base_url_override` has to be.
+    pub fn gorgias_override(&self) -> String {
+        format!("{}/gorgias/{{account}}", self.world.start.url)
+    }
+
+    /// A Gorgias account that exists: `acme` and `globex` do from the start.
+    pub fn gorgias(&self, name: &str) -> Option<Gorgias> {
+        let place = self.world.gorgias.find(name, self.world.clock.now_ms())?;
+        Some(Gorgias::new(Arc::clone(&self.world), place))
+    }
+
+    /// A Gorgias account, made when there is none of that name; `None` when the name is no DNS label.
+    pub fn create_gorgias(&self, name: &str) -> Option<Gorgias> {
+        let place = is_dns_label(name).then(|| self.world.gorgias.create(name, self.world.clock.now_ms()))?;
+        Some(Gorgias::new(Arc::clone(&self.world), place))
+    }
+
+    /// Closes a Gorgias account: its address answers 404 with a page. False when there was none.
+    pub fn close_gorgias(&self, name: &str) -> bool {
+        self.world.gorgias.close(name)
+    }
+
     /// What the operator setting `providers.shopify.base_url_override` has to be.
     pub fn shopify_override(&self) -> String {
         format!("{}/shopify/{{account}}", self.world.start.url)
@@ -368,6 +391,7 @@ impl Sandbox {
 pub(crate) fn decide(world: &World, authorize_url: &str, user: Option<&str>) -> Result<String, ConsentRefused> {
     match Url::parse(authorize_url) {
         Ok(url) if url.path().starts_with("/google/") => google::consent::consent(world, authorize_url, user, |_| true),
+        Ok(url) if url.path().starts_with("/gorgias/") => gorgias::consent::consent(world, &url, user),
         Ok(url) if url.path().starts_with("/shopify/") => shopify::consent::consent(world, &url, user.is_some()),
         _ => consent(world, authorize_url, user),
     }
@@ -401,6 +425,7 @@ async fn handle(State(world): State<Arc<World>>, request: axum::extract::Request
         "freshdesk" => freshdesk::serve(world, request).await,
         "shopify" => shopify::serve(world, request).await,
         "google" => google::serve(world, request).await,
+        "gorgias" => gorgias::serve(world, request).await,
         "control" => {
             let answer = control::serve(&world, &request);
             if changes {
@@ -410,7 +435,8 @@ async fn handle(State(world): State<Arc<World>>, request: axum::extract::Request
         }
         "" => Answer::empty(302).header("location", "/control").into_response(),
         _ => {
-            let places = "/zendesk/{subdomain}, /freshdesk/{domain}, /google/{host}, /shopify/{shop} and /control";
+            let places = "/zendesk/{subdomain}, /freshdesk/{domain}, /google/{host}, /gorgias/{subdomain}, \
+                          /shopify/{shop} and /control";
             Answer::text(404, &format!("There is {places} here")).into_response()
         }
     }

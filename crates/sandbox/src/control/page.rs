@@ -63,6 +63,8 @@ fn others(world: &World, now_ms: i64) -> String {
 <ul class="rows">{keys}</ul>
 <h3>Google <small>ada@example.com</small></h3>
 <p class="soft">Its consent page asks what to allow.</p>
+<h3>Gorgias <small>acme.gorgias.com</small></h3>
+<p class="soft">Its page asks who is signed in.</p>
 <h3>Shopify <small>acme.myshopify.com</small></h3>
 <p class="soft">Its page asks whether to install.</p>
 </section>"#

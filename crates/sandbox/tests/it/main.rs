@@ -4,6 +4,7 @@ mod api;
 mod control;
 mod faults;
 mod freshdesk;
+mod gorgias;
 mod keep;
 mod oauth;
 mod shopify;
