@@ -28,7 +28,7 @@ pub use arguments::{
     Assignee, CreateTicket, FindCustomer, GetTicket, Lookup, ReplyToTicket, Requester, SearchArticles, SearchTickets,
     UpdateTicket, edit_tags, words,
 };
-pub use html::text_of_html;
+pub use html::{html_of_text, text_of_html};
 pub use page::{Bounds, Page, Words, page_size};
 
 use crate::tool::{Access, Repeat, Tool};

@@ -5,7 +5,6 @@ mod api;
 mod error;
 mod identity;
 mod model;
-mod text;
 mod tools;
 
 use async_trait::async_trait;

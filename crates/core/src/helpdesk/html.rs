@@ -1,4 +1,6 @@
-//! HTML to text, for providers that have no text of their own: articles of a help center, messages of some helpdesks.
+//! HTML to text, for providers that have no text of their own: articles of a help center, messages of some helpdesks; and
+//! text to HTML, for providers that take nothing else.
+//!
 //! Good enough to read, and never more than text: what comes out holds no markup that went in as markup.
 
 /// What begins on a line of its own.
@@ -58,6 +60,25 @@ pub fn text_of_html(html: &str) -> String {
     }
     out.words(rest);
     out.text.trim_end().to_owned()
+}
+
+/// What a person typed, as HTML that shows exactly that: nothing in it becomes a tag.
+pub fn html_of_text(text: &str) -> String {
+    let mut html = String::with_capacity(text.len() + 16);
+    html.push_str("<div>");
+    for c in text.replace("\r\n", "\n").chars() {
+        match c {
+            '&' => html.push_str("&amp;"),
+            '<' => html.push_str("&lt;"),
+            '>' => html.push_str("&gt;"),
+            '"' => html.push_str("&quot;"),
+            '\'' => html.push_str("&#39;"),
+            '\n' | '\r' => html.push_str("<br>"),
+            c => html.push(c),
+        }
+    }
+    html.push_str("</div>");
+    html
 }
 
 #[derive(Default)]
@@ -254,6 +275,22 @@ mod tests {
         ] {
             assert_eq!(text_of_html(html), text, "{html}");
         }
+    }
+
+    #[test]
+    fn what_was_typed_is_what_is_shown() {
+        for text in [
+            "plain",
+            "a < b && \"c\" > 'd'",
+            "<script>x</script>",
+            "one\ntwo",
+            "Dzień dobry, 陳偉 🙂",
+            "&amp;",
+            "</div>",
+        ] {
+            assert_eq!(text_of_html(&html_of_text(text)), text);
+        }
+        assert_eq!(html_of_text("<b>\r\n\n&"), "<div>&lt;b&gt;<br><br>&amp;</div>");
     }
 
     proptest! {

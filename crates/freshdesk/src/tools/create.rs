@@ -3,7 +3,7 @@
 use holdfast_core::{
     ApiClient,
     error::Result,
-    helpdesk::{CreateTicket, CreatedTicket, Requester, words},
+    helpdesk::{CreateTicket, CreatedTicket, Requester, html_of_text, words},
     ticket::Status,
     tool::{done_once, invalid},
 };
@@ -13,7 +13,6 @@ use super::{agent, id, tags};
 use crate::{
     api,
     model::{priority_number, status_number},
-    text,
 };
 
 pub(super) const NAME: &str = "create_ticket";
@@ -40,7 +39,7 @@ fn fields(asked: &CreateTicket) -> Result<Map<String, Value>, String> {
     let mut fields = Map::new();
     let mut put = |name: &str, value: Value| drop(fields.insert(name.to_owned(), value));
     put("subject", json!(asked.heading()?));
-    put("description", json!(text::to_html(words("body", &asked.body)?)));
+    put("description", json!(html_of_text(words("body", &asked.body)?)));
     put("status", json!(status_number(Status::Open)));
     put("priority", json!(asked.priority.map_or(USUAL_PRIORITY, priority_number)));
     match asked.requester()? {

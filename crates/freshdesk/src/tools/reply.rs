@@ -3,13 +3,13 @@
 use holdfast_core::{
     ApiClient,
     error::Result,
-    helpdesk::{ReplyToTicket, SentReply, words},
+    helpdesk::{ReplyToTicket, SentReply, html_of_text, words},
     tool::{done_once, invalid},
 };
 use serde_json::json;
 
 use super::id;
-use crate::{api, text};
+use crate::api;
 
 pub(super) const NAME: &str = "reply_to_ticket";
 
@@ -17,7 +17,7 @@ pub(super) const NAME: &str = "reply_to_ticket";
 pub(super) async fn run(api: &ApiClient, asked: ReplyToTicket) -> Result<SentReply> {
     let refused = |message| invalid(api, NAME, message);
     let id = id("ticket_id", &asked.ticket_id).map_err(refused)?;
-    let html = text::to_html(words("body", &asked.body).map_err(refused)?);
+    let html = html_of_text(words("body", &asked.body).map_err(refused)?);
 
     let sent = if asked.public {
         api::reply(api, NAME, id, &json!({"body": html})).await
