@@ -164,6 +164,22 @@ impl Gorgias {
         true
     }
 
+    /// The same, without its being noticed as a change.
+    pub fn change_quietly(&self, id: i64, change: impl FnOnce(&mut Value)) {
+        if let Some(ticket) = locked(&self.place.data).tickets.get_mut(&id) {
+            change(ticket);
+        }
+    }
+
+    /// Adds seeded tickets, made at this moment.
+    pub fn add_tickets(&self, count: u32) {
+        let now_ms = self.world.clock.now_ms();
+        let mut data = locked(&self.place.data);
+        for _ in 0..count {
+            seed::add(&mut data, now_ms);
+        }
+    }
+
     /// Changes a message. False when there is no such message.
     pub fn change_message(&self, id: i64, change: impl FnOnce(&mut Value)) -> bool {
         let mut data = locked(&self.place.data);
