@@ -12,6 +12,7 @@ mod demo;
 mod expiry;
 mod freshdesk;
 mod google;
+mod gorgias;
 mod health;
 mod import;
 mod keys;

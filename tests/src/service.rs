@@ -184,6 +184,7 @@ impl Builder {
         for (provider, place) in [
             ("freshdesk", sandbox.freshdesk_override()),
             ("google", sandbox.google_override()),
+            ("gorgias", sandbox.gorgias_override()),
             ("shopify", sandbox.shopify_override()),
         ] {
             let settings = self.config.providers.entry(provider.to_owned()).or_default();

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use holdfast_core::{Provider, Providers, provider::Invalid};
 use holdfast_freshdesk::Freshdesk;
 use holdfast_google::Google;
+use holdfast_gorgias::Gorgias;
 use holdfast_shopify::Shopify;
 use holdfast_zendesk::Zendesk;
 
@@ -15,6 +16,7 @@ pub fn providers(config: &Config) -> anyhow::Result<Providers> {
     let list: Vec<Arc<dyn Provider>> = vec![
         Arc::new(at(config, "freshdesk", Freshdesk::new, Freshdesk::with_base)?),
         Arc::new(at(config, "google", Google::new, Google::with_base)?),
+        Arc::new(at(config, "gorgias", Gorgias::new, Gorgias::with_base)?),
         Arc::new(shopify(config)?),
         Arc::new(zendesk(config)?),
     ];

@@ -15,8 +15,8 @@ use holdfast_core::{
     error::{Error, Result},
     exchange::{Refusal, Verdict},
     provider::{
-        About, Account, ApiAnswer, Auth, AuthKind, ClientAuth, Grants, Identity, Invalid, OAuth2, Places, Provider,
-        RefreshLife, Rotation, Scope, TokenBody, below,
+        About, Account, ApiAnswer, ApiKeyAuth, Auth, AuthKind, ClientAuth, Grants, Identity, Invalid, OAuth2, Places,
+        Provider, RefreshLife, Rotation, Scope, TokenBody, below,
     },
     tool::{ToolCall, ToolOutput},
 };
@@ -54,7 +54,7 @@ static ABOUT: About = About {
     account_label: "Gorgias subdomain",
     account_example: "acme.gorgias.com",
     account_rule: account::RULE,
-    key_help: None,
+    key_help: Some("In Gorgias under Settings, REST API: user name and key are shown there together"),
     scopes: SCOPES,
     tools: tools::ALL,
     webhooks: false,
@@ -120,6 +120,11 @@ impl Provider for Gorgias {
             rejected_codes: Vec::new(),
             base_url_field: None,
         }))
+    }
+
+    /// <https://developers.gorgias.com/docs/authentication>
+    fn key_auth(&self, _account: &Account) -> Option<ApiKeyAuth> {
+        Some(ApiKeyAuth::Pair { user: ("User name".to_owned(), "ada@acme.com".to_owned()) })
     }
 
     fn oauth_paths(&self) -> &'static [&'static str] {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use holdfast_core::{
-    ApiClient, ErrorKind, Health, Need, Provider, Retry, Secret,
+    ApiClient, ErrorKind, Health, Need, Provider, Retry,
     exchange::Outcome,
     ports::{Clock, Trigger},
 };
@@ -276,8 +276,7 @@ async fn every_spelling_of_an_account_reaches_the_same_helpdesk() {
     let token = rig.token_set("gus").await.access_token;
     for typed in ["acme", "ACME.gorgias.com", "https://acme.gorgias.com/app/ticket/1"] {
         let account = rig.gorgias.account(typed).unwrap();
-        let secret = Secret::ApiKey(token.clone());
-        let api = ApiClient::with(&rig.engine, "gorgias", &account.id, secret).unwrap();
+        let api = rig.api_with(&account.id, token.expose_secret());
         assert_eq!(api.identity().await.unwrap().account_id, "acme");
     }
 }
@@ -296,4 +295,36 @@ async fn no_error_holds_the_token() {
         let error = api.identity().await.unwrap_err();
         assert!(!error.to_string().contains(token), "{error}");
     }
+}
+
+#[tokio::test]
+async fn a_key_goes_with_its_user_name_and_does_what_its_user_may() {
+    let rig = Rig::start().await;
+    let connector = rig.connect_by_key("gus");
+    let api = ApiClient::new(&rig.engine, &rig.store.row(&connector)).unwrap();
+
+    let identity = api.identity().await.unwrap();
+
+    assert_eq!((identity.account_id.as_str(), identity.name.as_deref()), ("acme", Some("Gus Agent")));
+    assert_eq!(api.rate_room().map(|room| room.limit), Some(40), "a key has the smaller bucket");
+    rig.call(&api, "get_ticket", json!({"ticket_id": "5"})).await.unwrap();
+    let change = json!({"ticket_id": "5", "status": "solved", "assignee": "gus.agent@acme.example"});
+    rig.call(&api, "update_ticket", change).await.unwrap();
+    assert_eq!(rig.acme.counters().exchanges, 0);
+}
+
+#[tokio::test]
+async fn a_key_that_was_reset_asks_for_a_person_after_one_confirming_call() {
+    let rig = Rig::start().await;
+    let connector = rig.connect_by_key("gus");
+    let api = ApiClient::new(&rig.engine, &rig.store.row(&connector)).unwrap();
+    rig.acme.reset_key("gus");
+
+    let refused = rig.call(&api, "get_ticket", json!({"ticket_id": "5"})).await.unwrap_err();
+
+    assert_eq!(refused.kind, ErrorKind::AuthFailed);
+    assert_eq!(rig.store.row(&connector).health, Health::AuthFailed);
+    let before = rig.calls();
+    rig.call(&api, "get_ticket", json!({"ticket_id": "5"})).await.unwrap_err();
+    assert_eq!(rig.calls(), before, "nothing more is sent");
 }

@@ -112,8 +112,30 @@ impl Rig {
     }
 
     pub(crate) fn api_with(&self, account: &str, token: &str) -> ApiClient {
-        let secret = Secret::ApiKey(SecretString::from(token.to_owned()));
-        ApiClient::with(&self.engine, "gorgias", account, secret).unwrap()
+        let tokens = TokenSet {
+            access_token: SecretString::from(token.to_owned()),
+            refresh_token: None,
+            obtained_at: self.clock.now(),
+            expires_at: None,
+            expires_assumed: false,
+            refresh_expires_at: None,
+            refresh_end_fixed: false,
+            scopes: Vec::new(),
+            base_url: None,
+        };
+        ApiClient::with(&self.engine, "gorgias", account, Secret::Tokens(tokens)).unwrap()
+    }
+
+    /// A connected connector with this person's key, and the user name that belongs to it.
+    pub(crate) fn connect_by_key(&self, user: &str) -> ConnectorId {
+        let (email, key) = self.acme.api_key(user).unwrap();
+        let pair = (String::from("unused"), String::from("unused"));
+        let connector = self.store.connect("key", &pair, Duration::ZERO);
+        self.store.change(&connector, |row| {
+            "gorgias".clone_into(&mut row.provider);
+            row.credential.secret = Secret::ApiKey(SecretString::from(format!("{email}:{key}")));
+        });
+        connector
     }
 
     /// With all scopes that the adapter asks for.

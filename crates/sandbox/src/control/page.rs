@@ -55,6 +55,12 @@ fn others(world: &World, now_ms: i64) -> String {
             format!(r#"<li><span class="grow">API key of {name}</span><code>{key}</code></li>"#)
         })
     });
+    let pairs = world.gorgias.find("acme", now_ms).map_or_else(String::new, |account| {
+        each(locked(&account.data).users.iter().filter(|user| user.active).take(2), |user| {
+            let (email, key) = (escape(&user.email), escape(&user.api_key));
+            format!(r#"<li><span class="grow">User name {email}, with the API key</span><code>{key}</code></li>"#)
+        })
+    });
     format!(
         r#"<section class="card" id="others" aria-labelledby="others-title">
 <div class="head"><h2 id="others-title">More to connect</h2></div>
@@ -64,7 +70,8 @@ fn others(world: &World, now_ms: i64) -> String {
 <h3>Google <small>ada@example.com</small></h3>
 <p class="soft">Its consent page asks what to allow.</p>
 <h3>Gorgias <small>acme.gorgias.com</small></h3>
-<p class="soft">Its page asks who is signed in.</p>
+<p class="soft">Its page asks who is signed in. Or by a key, as its settings show it.</p>
+<ul class="rows">{pairs}</ul>
 <h3>Shopify <small>acme.myshopify.com</small></h3>
 <p class="soft">Its page asks whether to install.</p>
 </section>"#

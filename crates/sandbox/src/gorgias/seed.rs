@@ -261,7 +261,7 @@ pub(crate) fn blank(id: i64, created_ms: i64) -> Value {
 }
 
 pub(crate) fn new_key() -> String {
-    random_bytes::<32>().iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
+    random_bytes::<16>().iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
 }
 
 /// The same for the same name in every run (FNV-1a).
