@@ -226,7 +226,6 @@ async fn a_code_of_another_account_buys_nothing(db: Arc<Database>) {
     assert!(acme.accepts(&token(&app, &id).await));
 }
 
-/// HL-01, RC-04
 async fn a_grant_that_was_taken_back_is_told_and_reconnected_in_place(db: Arc<Database>) {
     let (app, acme) = start(&db).await;
     let id = connect(&app, "acme").await;
