@@ -13,7 +13,7 @@ use chrono::{DateTime, Utc};
 use holdfast_core::{
     AuthError, Fingerprint, Need, Provider, Secret, Snapshot,
     ports::Trigger,
-    provider::{Account, ApiKeyAuth, Auth},
+    provider::{Account, ApiKeyAuth},
 };
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
@@ -190,7 +190,9 @@ fn body(app: &App, snapshot: &Snapshot) -> Result<TokenBody, Problem> {
     let own = tokens.and_then(|tokens| tokens.base_url.clone());
     let provider = app.providers().find(&snapshot.provider);
     let account = provider.and_then(|provider| provider.account(&snapshot.account).ok());
-    let header = provider.zip(account.as_ref()).map(|(provider, account)| header(provider.as_ref(), account));
+    let secret_is_key = tokens.is_none();
+    let header =
+        provider.zip(account.as_ref()).map(|(provider, account)| header(provider.as_ref(), account, secret_is_key));
     let base_url = own.or_else(|| account.map(|account| account.base_url)).map(String::from).unwrap_or_default();
     Ok(TokenBody {
         access_token: secret.expose_secret().to_owned(),
@@ -204,11 +206,14 @@ fn body(app: &App, snapshot: &Snapshot) -> Result<TokenBody, Problem> {
 }
 
 /// The header for an account's tokens or keys, as people write it.
-fn header(provider: &dyn Provider, account: &Account) -> String {
-    let name = match provider.auth(account) {
-        Auth::ApiKey(ApiKeyAuth::Header(name)) => name.clone(),
-        Auth::ApiKey(ApiKeyAuth::Basic { .. }) => "authorization".to_owned(),
-        Auth::OAuth2(_) => provider.token_header().map_or_else(|| "authorization".to_owned(), |name| name.to_string()),
+fn header(provider: &dyn Provider, account: &Account, is_key: bool) -> String {
+    let own = if is_key {
+        match provider.key_auth(account) {
+            Some(ApiKeyAuth::Header(name)) => Some(name),
+            _ => None,
+        }
+    } else {
+        provider.token_header().map(|name| name.to_string())
     };
-    name.split('-').map(capitalised).collect::<Vec<_>>().join("-")
+    own.as_deref().unwrap_or("authorization").split('-').map(capitalised).collect::<Vec<_>>().join("-")
 }
