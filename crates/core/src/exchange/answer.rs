@@ -3,7 +3,7 @@
 
 use std::{borrow::Cow, time::Duration};
 
-use chrono::{DateTime, NaiveDateTime, TimeDelta, Utc};
+use chrono::{DateTime, NaiveDateTime, TimeDelta, TimeZone, Utc};
 use http::{HeaderMap, StatusCode, header};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Map, Value};
@@ -21,6 +21,14 @@ const LONGEST_LIFE: Duration = Duration::from_hours(366 * 24);
 
 /// Refresh tokens of some providers live for years; ten of them are as good as for ever.
 const LONGEST_REFRESH_LIFE: Duration = Duration::from_hours(10 * 366 * 24);
+
+/// Where answers say an end in place of a life (Front, Strava and others). Such a field may hold a moment or, all the
+/// same, a life: its size tells.
+const ENDS: &[&str] = &["expires_at", "expires"];
+/// A number below this is no moment of our time but a life in seconds: three years.
+const FIRST_MOMENT_SECS: f64 = 1e8;
+/// A number from here on is a moment in milliseconds: in seconds it would be the year 5138.
+const FIRST_MOMENT_MS: f64 = 1e11;
 
 /// Codes that mean "the grant is over" wherever they are seen: RFC 6749 section 5.2 and its common relatives.
 const REJECTED: &[&str] = &[
@@ -69,7 +77,7 @@ pub fn read(
     let secrets = Secrets::new(sent, fields.as_ref());
     if status.is_success()
         && let Some(fields) = &fields
-        && let Some(answer) = token_answer(facts, fields, &secrets)
+        && let Some(answer) = token_answer(facts, fields, &secrets, sent_at(headers).unwrap_or(now))
     {
         return Outcome::Rotated(Box::new(answer));
     }
@@ -147,18 +155,26 @@ fn text_of(body: &[u8]) -> Cow<'_, str> {
     }
 }
 
-fn token_answer(facts: &OAuth2, fields: &Map<String, Value>, secrets: &Secrets) -> Option<TokenAnswer> {
+/// `sent_at`: when, by the provider's clock where it says so.
+fn token_answer(
+    facts: &OAuth2,
+    fields: &Map<String, Value>,
+    secrets: &Secrets,
+    sent_at: DateTime<Utc>,
+) -> Option<TokenAnswer> {
     if fields.get("ok") == Some(&Value::Bool(false)) || error_code(fields).is_some() {
         return None;
     }
     let text = |name: &str| fields.get(name).and_then(Value::as_str).map(str::trim);
     let access_token = SecretString::from(text("access_token").filter(|token| fits_a_header(token))?);
     let refresh_expires_in = facts.refresh_expires_in_field.as_deref().unwrap_or("refresh_token_expires_in");
+    let told = fields.get("expires_in").and_then(|value| seconds(value, LONGEST_LIFE));
+    let expires_in = told.or_else(|| ENDS.iter().find_map(|name| life_until(fields.get(*name)?, sent_at)));
     Some(TokenAnswer {
         access_token,
         // It goes into a body, so whatever it is made of can be sent: not to keep it would be to lose the grant.
         refresh_token: text("refresh_token").filter(|token| !token.is_empty()).map(SecretString::from),
-        expires_in: fields.get("expires_in").and_then(|value| seconds(value, LONGEST_LIFE)),
+        expires_in,
         refresh_expires_in: fields.get(refresh_expires_in).and_then(|value| seconds(value, LONGEST_REFRESH_LIFE)),
         scopes: fields.get("scope").and_then(|scope| scopes(facts, scope, secrets)),
         base_url: facts.base_url_field.as_ref().and_then(|rule| {
@@ -175,13 +191,38 @@ fn fits_a_header(token: &str) -> bool {
 
 /// Numbers, numbers in strings, floats; nothing, zero and negative mean unknown.
 fn seconds(value: &Value, longest: Duration) -> Option<Duration> {
-    let number = match value {
-        Value::Number(number) => number.as_f64()?,
-        Value::String(text) => text.trim().parse::<f64>().ok()?,
-        _ => return None,
-    };
+    whole_seconds(number(value)?, longest)
+}
+
+fn whole_seconds(number: f64, longest: Duration) -> Option<Duration> {
     let usable = number.is_finite() && number >= 1.0;
     usable.then(|| Duration::from_secs_f64(number.trunc().min(longest.as_secs_f64())))
+}
+
+fn number(value: &Value) -> Option<f64> {
+    match value {
+        Value::Number(number) => number.as_f64(),
+        Value::String(text) => text.trim().parse().ok(),
+        _ => None,
+    }
+}
+
+/// The life that is left until an end: Unix time in seconds or milliseconds, or ISO 8601. It is measured from when the
+/// answer was sent, so that our clock does not matter; one that is past means unknown.
+fn life_until(end: &Value, sent_at: DateTime<Utc>) -> Option<Duration> {
+    let until = |end_secs: f64| end_secs - unix_secs(&sent_at);
+    let left = match number(end) {
+        Some(secs) if secs < FIRST_MOMENT_SECS => secs,
+        Some(secs) if secs < FIRST_MOMENT_MS => until(secs),
+        Some(ms) => until(ms / 1000.0),
+        None => until(unix_secs(&DateTime::parse_from_rfc3339(end.as_str()?.trim()).ok()?)),
+    };
+    whole_seconds(left, LONGEST_LIFE)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "seconds of our time have ten digits")]
+fn unix_secs<Z: TimeZone>(at: &DateTime<Z>) -> f64 {
+    at.timestamp() as f64
 }
 
 /// `None` where nothing is named: that is no way to take permissions away.
@@ -241,8 +282,13 @@ pub fn retry_after(headers: &HeaderMap, now: DateTime<Utc>) -> Option<Duration> 
         return (seconds.is_finite() && seconds >= 0.0).then(|| Duration::from_secs_f64(seconds.min(86_400.0)));
     }
     let at = http_date(value)?;
-    let base = headers.get(header::DATE).and_then(|date| http_date(date.to_str().ok()?)).unwrap_or(now);
+    let base = sent_at(headers).unwrap_or(now);
     Some((at - base).to_std().unwrap_or_default().min(Duration::from_hours(24)))
+}
+
+/// What the answer's own `Date` says.
+fn sent_at(headers: &HeaderMap) -> Option<DateTime<Utc>> {
+    http_date(headers.get(header::DATE)?.to_str().ok()?)
 }
 
 /// The three forms that a recipient has to accept (RFC 9110 section 5.6.7).
@@ -291,6 +337,8 @@ fn exposed(token: Option<&SecretString>) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -319,6 +367,30 @@ mod tests {
                 headers.insert(header::DATE, date.parse().expect("it is a header"));
             }
             assert_eq!(retry_after(&headers, now).map(|after| after.as_secs()), seconds, "{value} {date:?}");
+        }
+    }
+
+    #[test]
+    fn an_end_is_read_as_a_moment_or_a_life_and_measured_by_the_providers_clock() {
+        let sent: DateTime<Utc> = "2026-11-29T10:00:00Z".parse().expect("it is a moment");
+        let hour = sent.timestamp() + 3600;
+        for (end, life) in [
+            (json!(hour), Some(3600)),
+            (json!(hour.to_string()), Some(3600)),
+            (json!(format!("{hour}.25")), Some(3600)),
+            (json!(hour * 1000), Some(3600)),
+            (json!(3600), Some(3600)),
+            (json!("2026-11-29T12:00:00+01:00"), Some(3600)),
+            (json!(sent.timestamp()), None),
+            (json!(hour - 86_400), None),
+            (json!("2020-01-01T00:00:00Z"), None),
+            (json!(0), None),
+            (json!(-5), None),
+            (json!("tomorrow"), None),
+            (json!(null), None),
+            (json!(u64::MAX), Some(LONGEST_LIFE.as_secs())),
+        ] {
+            assert_eq!(life_until(&end, sent).map(|life| life.as_secs()), life, "{end}");
         }
     }
 

@@ -173,6 +173,32 @@ async fn a_life_in_milliseconds_costs_one_unseen_refresh_an_hour() {
     assert_eq!(rig.store.row(&connector).health, Health::Connected);
 }
 
+/// EX-05, an absolute end in the time of a provider whose clock is ten minutes ahead of ours.
+#[test]
+fn an_end_in_the_providers_time_is_a_life_in_ours() {
+    let facts = FakeProvider::new().facts;
+    let now = answers::received_at();
+    let there = now + TimeDelta::minutes(10);
+    let date = there.format("%a, %d %b %Y %H:%M:%S GMT").to_string();
+    let end = there.timestamp() + 900;
+    for (fields, life) in [
+        (json!({"expires_at": end}), 900),
+        (json!({"expires_at": end * 1000}), 900),
+        (json!({"expires_at": 900}), 900),
+        (json!({"expires": 900}), 900),
+        (json!({"expires_in": 1800, "expires_at": end}), 1800),
+        (json!({"expires_in": null, "expires_at": end}), 900),
+        (json!({"expires_at": now.timestamp()}), 3600),
+    ] {
+        let mut body = json!({"access_token": "AT2", "refresh_token": "RT2"});
+        body.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        let heard = Heard::new(200, &[("date", date.as_bytes())], body.to_string());
+        let Outcome::Rotated(answer) = answers::check(&facts, None, &heard) else { panic!("it is a success") };
+        let tokens = merge(&facts, None, &answer, now);
+        assert_eq!(tokens.expires_at, Some(now + TimeDelta::seconds(life)), "{fields}");
+    }
+}
+
 #[test]
 fn a_refresh_token_that_is_only_repeated_keeps_its_known_end() {
     let facts = FakeProvider::new().facts;
