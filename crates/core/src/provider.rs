@@ -332,6 +332,15 @@ pub enum RefreshLife {
     Age(Duration),
     /// Age, where the first answer tells it. No refresh moves that end, and answers to refreshes may leave it out.
     ToldOnce,
+    /// Age, so long after it was first seen; but a refresh in the last part of that, the window, brings another one that
+    /// lives as long. It is refreshed there until one comes, whether anybody asks or not. People are told that it ends when
+    /// half of the window has brought none: a window of less than two days leaves no time to tell them.
+    Replaced {
+        /// From when it is first seen.
+        life: Duration,
+        /// The last part of that life.
+        window: Duration,
+    },
 }
 
 /// A field of a token answer that names a host, and what such a host must look like.

@@ -159,7 +159,7 @@ async fn prepare(app: &App, org: &OrgId, body: NewConnectorBody) -> Result<Prepa
         name: name(body.name.as_deref(), &account.display)?,
         account: account.id.clone(),
         alias: body.alias.map(|alias| checked_alias(&alias)).transpose()?,
-        due_at: due_at(app, &account, &secret),
+        due_at: due_at(app, &account, &auth, &secret),
         secret,
         extras,
         at: now,
@@ -345,9 +345,9 @@ fn split(scope: &str, facts: &OAuth2) -> Vec<String> {
 
 /// The scheduler's moment for a secret that is about to be stored. The jitter hangs on the account here, since the
 /// credential's id is not made yet; the first rotation takes over.
-fn due_at(app: &App, account: &Account, secret: &Secret) -> Option<DateTime<Utc>> {
-    let tokens = secret.tokens()?;
-    timing::due_at(tokens, &CredentialId::from(account.id.as_str()), &app.config.engine())
+fn due_at(app: &App, account: &Account, auth: &Auth, secret: &Secret) -> Option<DateTime<Utc>> {
+    let (Auth::OAuth2(facts), Some(tokens)) = (auth, secret.tokens()) else { return None };
+    timing::due_at(tokens, facts.refresh_life, &CredentialId::from(account.id.as_str()), &app.config.engine())
 }
 
 /// One connection of an import; with `dry_run` it is checked alone. `None`: it is right, and would be made.

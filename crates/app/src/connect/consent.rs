@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use chrono::{DateTime, Utc};
 use holdfast_core::{
     ApiClient, Identity, Secret, Snapshot,
     error::ErrorKind,
@@ -420,9 +421,7 @@ async fn store(
     let grant = Grant {
         connector: id.clone(),
         sequence,
-        due_at: secret
-            .tokens()
-            .and_then(|tokens| timing::due_at(tokens, &snapshot.credential.id, &app.config.engine())),
+        due_at: due_at(app, asked, secret),
         secret: secret.clone(),
         identity: Some(checked.identity),
         extras: Vec::new(),
@@ -457,6 +456,11 @@ async fn store(
             Ending::Removed
         }
     }
+}
+
+fn due_at(app: &App, asked: &Asked, secret: &Secret) -> Option<DateTime<Utc>> {
+    let (Auth::OAuth2(facts), Some(tokens)) = (&asked.auth, secret.tokens()) else { return None };
+    timing::due_at(tokens, facts.refresh_life, &asked.snapshot.credential.id, &app.config.engine())
 }
 
 /// For the timeline: who started it here, and who consented there.

@@ -40,6 +40,11 @@ pub(super) fn refresh_end(
         }
         (None, RefreshLife::Idle(life)) => (after(life), false),
         (None, RefreshLife::Age(life)) => (before.or_else(|| after(life)), true),
+        (None, RefreshLife::Replaced { life, window }) => match before.filter(|end| same_token && *end > received_at) {
+            Some(end) => (Some(end), end - received_at <= TimeDelta::from_std(window / 2).unwrap_or(TimeDelta::MAX)),
+            // Another one, or one that was taken after what was believed to be its end: counted anew.
+            None => (after(life), false),
+        },
         (None, RefreshLife::ToldOnce) => (before.filter(|_| same_token), same_token && before.is_some()),
         // Another token, of which nothing is said.
         (None, RefreshLife::AsTold) if !same_token && !was_fixed => (None, false),
@@ -127,6 +132,26 @@ mod tests {
         let age = follow(&facts(RefreshLife::Age(Duration::from_hours(24 * 30))), &silent);
         assert_eq!(age, [(Some(30), true); 3]);
         assert_eq!(follow(&facts(RefreshLife::AsTold), &silent), [(None, false); 3]);
+    }
+
+    #[test]
+    fn a_token_that_is_replaced_near_its_end_ends_for_good_only_where_no_other_one_came() {
+        let day = Duration::from_hours(24);
+        let facts = facts(RefreshLife::Replaced { life: day * 180, window: day * 4 });
+        let mut set = merge(&facts, None, &answer(None), start());
+        let mut refreshed = |at: i64, token: Option<&str>| {
+            let answer = TokenAnswer { refresh_token: token.map(Into::into), ..answer(None) };
+            set = merge(&facts, Some(&set), &answer, start() + TimeDelta::days(at));
+            (set.refresh_expires_at.map(|end| (end - start()).num_days()), set.ends_at().is_some())
+        };
+
+        assert_eq!(refreshed(1, None), (Some(180), false), "left out");
+        assert_eq!(refreshed(100, Some("rt")), (Some(180), false), "repeated");
+        assert_eq!(refreshed(177, Some("rt")), (Some(180), false), "it may still come");
+        assert_eq!(refreshed(178, Some("rt")), (Some(180), true));
+        assert_eq!(refreshed(179, Some("rt2")), (Some(359), false), "another one");
+        assert_eq!(refreshed(358, Some("rt2")), (Some(359), true));
+        assert_eq!(refreshed(360, Some("rt2")), (Some(540), false), "it outlived what was believed");
     }
 
     #[test]

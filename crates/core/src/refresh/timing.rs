@@ -9,24 +9,44 @@ use super::Settings;
 use crate::{
     credential::{TokenSet, Trouble},
     id::CredentialId,
+    provider::RefreshLife,
 };
 
+/// Into so many parts the window is cut in which a refresh brings another refresh token.
+const PARTS_OF_A_WINDOW: u32 = 8;
+
 /// When the scheduler should refresh: a margin ahead of the access token's end, and well inside the refresh token's
-/// life where that ends first and a refresh begins it anew. `None`: there is nothing to refresh with, or nothing ends.
-pub fn due_at(tokens: &TokenSet, credential: &CredentialId, settings: &Settings) -> Option<DateTime<Utc>> {
+/// life where that ends first and a refresh begins it anew or brings another one. `None`: there is nothing to refresh with,
+/// or nothing ends.
+pub fn due_at(
+    tokens: &TokenSet,
+    life: RefreshLife,
+    credential: &CredentialId,
+    settings: &Settings,
+) -> Option<DateTime<Utc>> {
     tokens.refresh_token.as_ref()?;
+    let share = share_of(credential);
     let access = tokens.expires_at.map(|end| {
         let life = tokens.life().unwrap_or_default().to_std().unwrap_or_default();
         // Up to a fifth of the life earlier than the margin says, so that connectors made together do not expire
         // together; never before half of the life.
-        let early = (margin(life, settings) + life.mul_f64(0.2 * share_of(credential))).min(life / 2);
+        let early = (margin(life, settings) + life.mul_f64(0.2 * share)).min(life / 2);
         end - delta(early)
     });
-    let idle = tokens.refresh_expires_at.filter(|_| !tokens.refresh_end_fixed).map(|end| {
-        let life = (end - tokens.obtained_at).max(TimeDelta::zero());
-        tokens.obtained_at + life / 2
+    let refresh = tokens.refresh_expires_at.and_then(|end| match life {
+        RefreshLife::Replaced { window, .. } => in_window(tokens.obtained_at, end, window, share),
+        _ if tokens.refresh_end_fixed => None,
+        _ => Some(tokens.obtained_at + (end - tokens.obtained_at).max(TimeDelta::zero()) / 2),
     });
-    [access, idle].into_iter().flatten().min()
+    [access, refresh].into_iter().flatten().min()
+}
+
+/// In the first part of the window, and after one part of it again where that brought no other refresh token.
+fn in_window(obtained_at: DateTime<Utc>, end: DateTime<Utc>, window: Duration, share: f64) -> Option<DateTime<Utc>> {
+    let opens = end - delta(window);
+    let part = window / PARTS_OF_A_WINDOW;
+    let at = if obtained_at < opens { opens + delta(part.mul_f64(share)) } else { obtained_at + delta(part) };
+    (at < end).then_some(at)
 }
 
 /// People are told this long before an access ends for good: in time to find an hour for it, and at the last moment.
@@ -104,7 +124,11 @@ mod tests {
     }
 
     fn due(tokens: &TokenSet, credential: &str) -> Option<i64> {
-        due_at(tokens, &credential.into(), &Settings::default()).map(|due| (due - at(0)).num_seconds())
+        due_with(tokens, RefreshLife::AsTold, credential)
+    }
+
+    fn due_with(tokens: &TokenSet, life: RefreshLife, credential: &str) -> Option<i64> {
+        due_at(tokens, life, &credential.into(), &Settings::default()).map(|due| (due - at(0)).num_seconds())
     }
 
     /// EX-03, EX-08: the margin fits every life, and connectors that were made together are spread over a fifth of it.
@@ -135,6 +159,29 @@ mod tests {
         assert_eq!(due(&tokens(None, Some(30 * DAY), true), "cred"), None);
         let none = TokenSet { refresh_token: None, ..tokens(Some(3600), None, false) };
         assert_eq!(due(&none, "cred"), None);
+    }
+
+    #[test]
+    fn a_token_that_is_replaced_near_its_end_is_refreshed_there_until_another_one_comes() {
+        let day = Duration::from_hours(24);
+        let life = RefreshLife::Replaced { life: day * 180, window: day };
+        let obtained = |secs: i64| TokenSet { obtained_at: at(secs), ..tokens(None, Some(180 * DAY), false) };
+
+        let dues: Vec<_> =
+            (0..500).map(|n| due_with(&obtained(0), life, &format!("cred_{n}")).unwrap() - 179 * DAY).collect();
+        let (first, last) = (*dues.iter().min().unwrap(), *dues.iter().max().unwrap());
+        assert!(first >= 0 && last < DAY / 8 && last - first > DAY / 10, "{first} to {last} of the last day");
+
+        let again = |secs: i64, fixed| {
+            let tokens = TokenSet { refresh_end_fixed: fixed, ..obtained(179 * DAY + secs) };
+            due_with(&tokens, life, "cred").map(|due| due - 179 * DAY)
+        };
+        assert_eq!(again(3600, false), Some(3600 + DAY / 8));
+        assert_eq!(again(DAY / 2, true), Some(DAY / 2 + DAY / 8), "also when people know");
+        assert_eq!(again(DAY - 60, true), None);
+        assert_eq!(again(2 * DAY, true), None, "what is past is no reason");
+        let access = TokenSet { expires_at: Some(at(3600)), ..obtained(0) };
+        assert!(due_with(&access, life, "cred").unwrap() < 3600);
     }
 
     #[test]

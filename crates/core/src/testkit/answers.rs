@@ -131,7 +131,7 @@ fn success(facts: &OAuth2, heard: &Heard, answer: &TokenAnswer) {
     assert_eq!(merged.expires_assumed, answer.expires_in.is_none());
     assert!(merged.refresh_expires_at.is_none_or(|end| end > now));
     assert!(!merged.scopes.is_empty(), "permissions are not taken away by an answer that names none");
-    let due = timing::due_at(&merged, &CredentialId::from("cred"), &Settings::default());
+    let due = timing::due_at(&merged, facts.refresh_life, &CredentialId::from("cred"), &Settings::default());
     assert!(due.is_some_and(|due| due > now), "no refresh at once after a refresh");
     if let Some(url) = &answer.base_url {
         let rule = facts.base_url_field.as_ref().expect("only a declared field names a host");

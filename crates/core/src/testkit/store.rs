@@ -20,6 +20,7 @@ use crate::{
         Holder, Incident, Lease, LeaseStore, Loss, OpenExchange, Place, Rotation, Signal, Signals, StoreError, Stored,
         Trigger,
     },
+    provider::RefreshLife,
     refresh::{OutcomeKind, Settings, timing},
 };
 
@@ -105,7 +106,7 @@ impl MemoryStore {
             health_since: now,
             epoch: 1,
             credential: Credential {
-                due_at: timing::due_at(&tokens, &credential, &Settings::default()),
+                due_at: timing::due_at(&tokens, RefreshLife::AsTold, &credential, &Settings::default()),
                 id: credential,
                 version: Version(1),
                 secret: Secret::Tokens(tokens),

@@ -109,7 +109,7 @@ struct Seen {
     busy: usize,
 }
 
-/// Token endpoints of many accounts: each refresh token works once.
+/// Token endpoints of many accounts: each refresh token works once, where nothing else is set.
 struct Crowd {
     clock: Arc<PausedClock>,
     takes: HashMap<&'static str, Duration>,
@@ -117,13 +117,28 @@ struct Crowd {
     per_second: Option<usize>,
     /// What answers say of the access token's life.
     life: serde_json::Value,
+    /// Refresh tokens live for so long, and are replaced by a refresh in so much of its end only.
+    replaces: Option<(Duration, Duration)>,
     seen: Mutex<HashMap<String, Seen>>,
 }
 
 impl Crowd {
     fn new(clock: &Arc<PausedClock>, takes: &[(&'static str, Duration)]) -> Self {
         let takes = takes.iter().copied().collect();
-        Self { clock: Arc::clone(clock), takes, per_second: None, life: json!(3600), seen: Mutex::default() }
+        let seen = Mutex::default();
+        Self { clock: Arc::clone(clock), takes, per_second: None, life: json!(3600), replaces: None, seen }
+    }
+
+    /// The refresh token that is there after this one was presented.
+    fn next(&self, presented: &str, seen: &Seen, now: Duration) -> String {
+        let Some((life, window)) = self.replaces else {
+            assert!(seen.served.iter().all(|(_, before)| before != presented), "{presented} was presented twice");
+            return format!("{presented}'");
+        };
+        let born =
+            presented.rsplit('@').next().and_then(|secs| secs.parse().ok()).map_or(Duration::ZERO, Duration::from_secs);
+        assert!(now - born < life, "{presented} has died");
+        if now - born < life - window { presented.to_owned() } else { format!("RT@{}", now.as_secs()) }
     }
 
     fn seen(&self, provider: &str) -> Seen {
@@ -153,10 +168,9 @@ impl Http for Crowd {
                 seen.busy += 1;
                 (429, json!({"error": "slow_down"}))
             } else {
-                assert!(seen.served.iter().all(|(_, before)| *before != presented), "{presented} was presented twice");
+                let next = self.next(&presented, seen, now);
                 seen.served.push((now, presented.clone()));
-                let next = format!("{presented}'");
-                (200, json!({"access_token": next, "refresh_token": next, "expires_in": self.life}))
+                (200, json!({"access_token": format!("AT-{next}"), "refresh_token": next, "expires_in": self.life}))
             }
         };
         self.clock.sleep(self.takes[provider.as_str()]).await;
@@ -484,6 +498,36 @@ async fn a_refresh_token_that_dies_of_idleness_is_kept_alive_and_one_that_dies_o
     assert_eq!(rig.crowd.seen("slow").served.len(), 1, "nothing is won by refreshing it");
     assert_eq!(rig.rig.store.row(&aging[0]).credential.due_at, None);
     let _token = ask(&replica.0, &idle[0]).await.unwrap();
+}
+
+/// EX-09, where a refresh brings another refresh token only near the end of the one that is there.
+#[tokio::test(start_paused = true)]
+async fn a_refresh_token_that_is_replaced_near_its_end_is_refreshed_there_until_another_one_comes() {
+    const DAY: Duration = Duration::from_hours(24);
+    let mut rig = CrowdRig::with(&[("quick", TENTH)], |crowd| {
+        crowd.life = serde_json::Value::Null;
+        // Two days later than the adapter begins to hope for it.
+        crowd.replaces = Some((DAY * 60, DAY * 2));
+    });
+    rig.providers = vec![Named::with(&QUICK, |facts| {
+        facts.expires_in_default = None;
+        facts.refresh_life = RefreshLife::Replaced { life: DAY * 60, window: DAY * 4 };
+    })];
+    let connector = rig.connect("quick", 1, HOUR).remove(0);
+    rig.rig.store.change(&connector, never_ends);
+    rig.due_now(std::slice::from_ref(&connector));
+    let replica = rig.replica("a");
+    let _stop = serve(&replica, ScheduleSettings { interval: HOUR, ..ScheduleSettings::default() });
+
+    rig.rig.pass(DAY * 200).await;
+
+    let served = rig.crowd.seen("quick").served;
+    let tokens: std::collections::BTreeSet<_> = served.iter().map(|(_, token)| token).collect();
+    assert_eq!(tokens.len(), 3, "one every 58 days: {served:?}");
+    assert!((13..=18).contains(&served.len()), "some of the refreshes came too early: {served:?}");
+    let row = rig.rig.store.row(&connector);
+    assert_eq!(row.health, Health::Connected);
+    assert_eq!(row.credential.secret.tokens().unwrap().ends_at(), None, "nobody has to be told");
 }
 
 fn never_ends(row: &mut Snapshot) {

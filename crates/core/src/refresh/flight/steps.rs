@@ -353,7 +353,7 @@ impl Flight {
         let now = ports.clock.now();
         let tokens = exchange::merge(&terms.facts, Some(old), answer, now);
         let rotation = Rotation {
-            due_at: timing::due_at(&tokens, &self.credential, &self.engine.settings),
+            due_at: timing::due_at(&tokens, terms.facts.refresh_life, &self.credential, &self.engine.settings),
             tokens,
             sends,
             duration: self.uptime().saturating_sub(started),
