@@ -8,6 +8,7 @@ use crate::clock::Clock;
 use crate::counters::{AtOnce, Counts};
 use crate::faults::{Faults, Gate};
 use crate::freshdesk::Accounts;
+use crate::front::Front;
 use crate::google::Google;
 use crate::gorgias;
 use crate::keep::{DeskState, Keeper, State};
@@ -105,6 +106,7 @@ pub(crate) struct World {
     pub(crate) freshdesk: Accounts,
     pub(crate) gorgias: gorgias::Accounts,
     pub(crate) shops: Shops,
+    front: RwLock<Arc<Front>>,
     google: RwLock<Arc<Google>>,
     seq: AtomicU64,
     /// Refreshes at the token endpoints of all helpdesks.
@@ -117,6 +119,7 @@ impl World {
     pub(crate) fn new(start: Start) -> Self {
         let clock = Clock::default();
         let world = Self {
+            front: RwLock::new(Arc::new(Front::new(clock.now_ms()))),
             google: RwLock::new(Arc::new(Google::new(clock.now_ms()))),
             clock,
             options: RwLock::new(start.options),
@@ -166,6 +169,8 @@ impl World {
         self.freshdesk.restore(state.freshdesk, &self.start.url);
         self.gorgias.restore(state.gorgias);
         self.shops.restore(state.shops);
+        let front = Front::restored(state.front, self.clock.now_ms());
+        *self.front.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(front);
         let google = Google::restored(state.google, self.clock.now_ms());
         *self.google.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(google);
     }
@@ -187,6 +192,11 @@ impl World {
 
     pub(crate) fn next_seq(&self) -> u64 {
         self.seq.fetch_add(1, Ordering::SeqCst)
+    }
+
+    /// The one Front of this world.
+    pub(crate) fn front(&self) -> Arc<Front> {
+        Arc::clone(&self.front.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The one Google of this world.
@@ -240,6 +250,9 @@ impl World {
         self.freshdesk.reset();
         self.gorgias.reset();
         self.shops.reset();
+        self.front().gate.set(&Faults::default());
+        let front = Front::new(self.clock.now_ms());
+        *self.front.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(front);
         self.google().gate.set(&Faults::default());
         let google = Google::new(self.clock.now_ms());
         *self.google.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(google);

@@ -16,6 +16,7 @@ use crate::counters::Counters;
 use crate::desk::{Desk, World, locked};
 use crate::faults::Faults;
 use crate::freshdesk::Kept as FreshdeskKept;
+use crate::front;
 use crate::google;
 use crate::gorgias;
 use crate::options::Options;
@@ -48,6 +49,9 @@ pub(crate) struct State {
     /// Not there in files of before.
     #[serde(default)]
     pub(crate) google: google::Kept,
+    /// Not there in files of before.
+    #[serde(default)]
+    pub(crate) front: front::Kept,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -75,6 +79,7 @@ impl State {
             gorgias: world.gorgias.to_keep(),
             shops: world.shops.states(),
             google: world.google().to_keep(),
+            front: world.front().to_keep(),
         }
     }
 

@@ -4,7 +4,7 @@
 //! a real server on a real port: it spends codes and refresh tokens for good, kills what a rotation replaces, limits,
 //! pages, stalls and hangs up on demand. `/zendesk/{subdomain}/…` stands for `https://{subdomain}.zendesk.com/…`,
 //! `/freshdesk/{domain}/…` for `https://{domain}.freshdesk.com/…`, `/shopify/{shop}/…` for
-//! `https://{shop}.myshopify.com/…`, `/google/{host}/…` for `https://{host}/…`, `/gorgias/{subdomain}/…` for
+//! `https://{shop}.myshopify.com/…`, `/google/{host}/…` and `/front/{host}/…` for `https://{host}/…`, `/gorgias/{subdomain}/…` for
 //! `https://{subdomain}.gorgias.com/…`, `/control` for what no provider has: its clock, its ledger and its bad days.
 //!
 //! ```
@@ -24,6 +24,7 @@ mod counters;
 mod desk;
 mod faults;
 mod freshdesk;
+mod front;
 mod google;
 mod gorgias;
 mod handle;
@@ -38,6 +39,7 @@ mod zendesk;
 pub use counters::Counters;
 pub use faults::{Canned, Download, Faults};
 pub use freshdesk::{Freshdesk, FreshdeskPlan, FreshdeskTrouble, TicketScope};
+pub use front::{EndForm, FrontGrant, FrontOptions, FrontRig, Replaces};
 pub use google::{GoogleGrant, GoogleOptions, GoogleRig};
 pub use gorgias::{Gorgias, GorgiasGrant, Rotation as GorgiasRotation, Rules as GorgiasRules};
 pub use handle::{GrantRequest, Helpdesk, TokenAnswer};

@@ -25,6 +25,7 @@ use crate::control;
 use crate::counters::Counters;
 use crate::desk::{Start, World, is_dns_label, locked};
 use crate::freshdesk::{self, Freshdesk};
+use crate::front::{self, FrontRig};
 use crate::google::{self, GoogleRig};
 use crate::gorgias::{self, Gorgias};
 use crate::handle::Helpdesk;
@@ -283,6 +284,16 @@ impl Sandbox {
         GoogleRig::new(Arc::clone(&self.world))
     }
 
+    /// What the operator setting `providers.front.base_url_override` has to be.
+    pub fn front_override(&self) -> String {
+        format!("{}/front", self.world.start.url)
+    }
+
+    /// Its Front.
+    pub fn front(&self) -> FrontRig {
+        FrontRig::new(Arc::clone(&self.world))
+    }
+
     /// A helpdesk that exists: `acme` and `globex` do from the start.
     pub fn helpdesk(&self, name: &str) -> Option<Helpdesk> {
         let desk = self.world.find(name)?;
@@ -390,6 +401,7 @@ impl Sandbox {
 /// says.
 pub(crate) fn decide(world: &World, authorize_url: &str, user: Option<&str>) -> Result<String, ConsentRefused> {
     match Url::parse(authorize_url) {
+        Ok(url) if url.path().starts_with("/front/") => front::consent::consent(world, authorize_url, user),
         Ok(url) if url.path().starts_with("/google/") => google::consent::consent(world, authorize_url, user, |_| true),
         Ok(url) if url.path().starts_with("/gorgias/") => gorgias::consent::consent(world, &url, user),
         Ok(url) if url.path().starts_with("/shopify/") => shopify::consent::consent(world, &url, user.is_some()),
@@ -424,6 +436,7 @@ async fn handle(State(world): State<Arc<World>>, request: axum::extract::Request
         "zendesk" => zendesk::serve(world, request).await,
         "freshdesk" => freshdesk::serve(world, request).await,
         "shopify" => shopify::serve(world, request).await,
+        "front" => front::serve(world, request).await,
         "google" => google::serve(world, request).await,
         "gorgias" => gorgias::serve(world, request).await,
         "control" => {
@@ -435,7 +448,7 @@ async fn handle(State(world): State<Arc<World>>, request: axum::extract::Request
         }
         "" => Answer::empty(302).header("location", "/control").into_response(),
         _ => {
-            let places = "/zendesk/{subdomain}, /freshdesk/{domain}, /google/{host}, /gorgias/{subdomain}, \
+            let places = "/zendesk/{subdomain}, /freshdesk/{domain}, /front/{host}, /google/{host}, /gorgias/{subdomain}, \
                           /shopify/{shop} and /control";
             Answer::text(404, &format!("There is {places} here")).into_response()
         }

@@ -67,6 +67,8 @@ fn others(world: &World, now_ms: i64) -> String {
 <h3>Freshdesk <small>acme.freshdesk.com</small></h3>
 <p class="soft">What each agent's profile shows.</p>
 <ul class="rows">{keys}</ul>
+<h3>Front <small>Acme</small></h3>
+<p class="soft">Its page asks as which teammate; only an admin may let an app in.</p>
 <h3>Google <small>ada@example.com</small></h3>
 <p class="soft">Its consent page asks what to allow.</p>
 <h3>Gorgias <small>acme.gorgias.com</small></h3>

@@ -4,6 +4,7 @@ mod api;
 mod control;
 mod faults;
 mod freshdesk;
+mod front;
 mod gorgias;
 mod keep;
 mod oauth;
