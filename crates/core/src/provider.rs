@@ -1,7 +1,9 @@
 //! What an adapter states about its service. OAuth is data first; code says only what data cannot.
 
+mod hosts;
 mod places;
 
+pub use hosts::Hosts;
 pub use places::{Places, below};
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};

@@ -17,13 +17,11 @@ use holdfast_core::{
     error::{Error, Result},
     exchange::{Refusal, Verdict},
     provider::{
-        About, Account, ApiAnswer, Auth, AuthKind, Base, ClientAuth, Grants, Identity, Invalid, OAuth2, Provider,
-        RefreshLife, Revoke, Rotation, TokenBody, below,
+        About, Account, ApiAnswer, Auth, AuthKind, Base, ClientAuth, Grants, Hosts, Identity, Invalid, OAuth2,
+        Provider, RefreshLife, Revoke, Rotation, TokenBody, below,
     },
     tool::{ToolCall, ToolOutput},
 };
-
-use crate::account::Hosts;
 
 /// The provider's id.
 const ID: &str = "google";
@@ -61,7 +59,7 @@ impl Google {
     /// One whose hosts are folders of another address, OAuth and APIs alike: the operator's `base_url_override`, for a
     /// sandbox. With `http://127.0.0.1:9000/google`, Gmail is at `http://127.0.0.1:9000/google/gmail.googleapis.com`.
     pub fn with_base(base: &str) -> Result<Self, Invalid> {
-        Ok(Self { hosts: Hosts::substitute(base)? })
+        Ok(Self { hosts: Hosts::substitute(ID, base)? })
     }
 }
 
