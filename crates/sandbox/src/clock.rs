@@ -59,6 +59,12 @@ where
     rand::random()
 }
 
+/// A moment as headers write it (RFC 9110 section 5.6.7).
+pub(crate) fn http_date(at_ms: i64) -> String {
+    let at = DateTime::<Utc>::from_timestamp_millis(at_ms).unwrap_or_default();
+    at.format("%a, %d %b %Y %H:%M:%S GMT").to_string()
+}
+
 /// A moment as Zendesk writes it: ISO 8601, UTC, whole seconds.
 pub(crate) fn iso(at_ms: i64) -> String {
     DateTime::<Utc>::from_timestamp_millis(at_ms).unwrap_or_default().to_rfc3339_opts(SecondsFormat::Secs, true)

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use super::data::{Company, seconds};
 use super::state::State;
 use super::{Front, conversations, messages, people};
-use crate::clock::pause;
+use crate::clock::{http_date, pause};
 use crate::desk::{World, locked};
 use crate::faults::hang_up;
 use crate::http::{Answer, Request};
@@ -60,6 +60,7 @@ fn answer(front: &Front, request: &Request, now_ms: i64) -> Answer {
     };
     answered
         .unwrap_or_else(|refusal| refusal)
+        .header("date", http_date(now_ms))
         .header("x-ratelimit-limit", room.limit.to_string())
         .header("x-ratelimit-remaining", room.remaining.to_string())
         .header("x-ratelimit-reset", seconds(room.ends_ms).to_string())

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::Front;
 use super::state::{ACCESS_SECS, Brought, EndForm};
-use crate::clock::pause;
+use crate::clock::{http_date, pause};
 use crate::desk::{World, locked};
 use crate::faults::{break_off, hang_up};
 use crate::http::{Answer, Request, find, pairs};
@@ -68,7 +68,8 @@ async fn answer(world: &World, front: &Front, request: &Request) -> Response {
             ("refresh_token", &brought.refresh_token),
             ("expires_at", &(brought.expires_at_ms / 1000).to_string()),
         ]),
-        None => Answer::json(200, body).into_response(),
+        // The end is a moment of this clock.
+        None => Answer::json(200, body).header("date", http_date(world.clock.now_ms())).into_response(),
     }
 }
 

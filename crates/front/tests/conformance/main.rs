@@ -1,0 +1,8 @@
+//! The adapter and the sandbox, over real HTTP: written from the same pages, and not from each other.
+
+#![expect(clippy::unwrap_used, reason = "a test's helpers may fail as the test does")]
+
+mod changes;
+mod connection;
+mod reading;
+mod rig;
