@@ -11,6 +11,7 @@ mod contract;
 mod demo;
 mod expiry;
 mod freshdesk;
+mod front;
 mod google;
 mod gorgias;
 mod health;

@@ -183,6 +183,7 @@ impl Builder {
         zendesk.base_url_override = Some(self.elsewhere.unwrap_or_else(|| sandbox.zendesk_override()));
         for (provider, place) in [
             ("freshdesk", sandbox.freshdesk_override()),
+            ("front", sandbox.front_override()),
             ("google", sandbox.google_override()),
             ("gorgias", sandbox.gorgias_override()),
             ("shopify", sandbox.shopify_override()),

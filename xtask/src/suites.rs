@@ -86,6 +86,7 @@ mod tests {
             ("holdfast-store", Kind::Test, "it", Some("store")),
             ("holdfast-zendesk", Kind::Test, "conformance", Some("conformance")),
             ("holdfast-freshdesk", Kind::Test, "conformance", Some("conformance")),
+            ("holdfast-front", Kind::Test, "conformance", Some("conformance")),
             ("holdfast-sandbox", Kind::Bin, "holdfast-sandbox", Some("unit")),
             ("holdfast-app", Kind::Test, "cli", Some("app")),
             ("holdfast-tests", Kind::Lib, "holdfast_tests", Some("integration")),

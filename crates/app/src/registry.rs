@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use holdfast_core::{Provider, Providers, provider::Invalid};
 use holdfast_freshdesk::Freshdesk;
+use holdfast_front::Front;
 use holdfast_google::Google;
 use holdfast_gorgias::Gorgias;
 use holdfast_shopify::Shopify;
@@ -15,6 +16,7 @@ use crate::config::Config;
 pub fn providers(config: &Config) -> anyhow::Result<Providers> {
     let list: Vec<Arc<dyn Provider>> = vec![
         Arc::new(at(config, "freshdesk", Freshdesk::new, Freshdesk::with_base)?),
+        Arc::new(at(config, "front", Front::new, Front::with_base)?),
         Arc::new(at(config, "google", Google::new, Google::with_base)?),
         Arc::new(at(config, "gorgias", Gorgias::new, Gorgias::with_base)?),
         Arc::new(shopify(config)?),
@@ -69,7 +71,7 @@ fn zendesk(config: &Config) -> anyhow::Result<Zendesk> {
 #[cfg(test)]
 mod tests {
     use holdfast_core::{
-        provider::{Auth, AuthKind, Rotation},
+        provider::{Auth, AuthKind, RefreshLife, Rotation},
         tool::Access,
     };
 
@@ -87,9 +89,10 @@ mod tests {
             let (auth, refresh) = match (about.auth_kind, provider.auth(&example)) {
                 (AuthKind::OAuth2, Auth::OAuth2(facts)) => {
                     let pkce = if facts.pkce { ", PKCE" } else { "" };
-                    let rotation = match facts.rotation {
-                        Rotation::SingleUse => "works once",
-                        Rotation::Reusable => "stays",
+                    let rotation = match (facts.rotation, facts.refresh_life) {
+                        (_, RefreshLife::Replaced { .. }) => "stays until near its end",
+                        (Rotation::SingleUse, _) => "works once",
+                        (Rotation::Reusable, _) => "stays",
                     };
                     let key = if about.has_choice() { ", or API key" } else { "" };
                     (format!("OAuth 2.0{pkce}{key}"), rotation)

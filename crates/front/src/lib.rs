@@ -34,8 +34,8 @@ const DAY: Duration = Duration::from_hours(24);
 /// Life of an access token where an answer does not say it.
 /// <https://dev.frontapp.com/docs/oauth>
 const ACCESS_LIFE: Duration = Duration::from_hours(1);
-/// Six months, the longest that there are. A refresh token that is younger than six of the shortest less its last day is
-/// never replaced, so what is between is the window in which another one may come.
+/// Six months are 181 to 184 days: the end is taken to be the latest, and the window begins before the last day of the
+/// earliest.
 const REFRESH_LIFE: Duration = DAY.saturating_mul(184);
 const REFRESH_WINDOW: Duration = DAY.saturating_mul(5);
 

@@ -69,7 +69,7 @@ mod tests {
         let providers = registry::providers(&Config::default()).unwrap();
         let tools = |provider: &str| providers.find(provider).unwrap().about().tools;
         for (helpdesk, sample) in
-            ["zendesk", "freshdesk", "gorgias"].into_iter().flat_map(|one| all().iter().map(move |s| (one, s)))
+            ["zendesk", "freshdesk", "front", "gorgias"].into_iter().flat_map(|one| all().iter().map(move |s| (one, s)))
         {
             let playbook = Playbook::parse(&sample.runner).unwrap_or_else(|error| panic!("{}: {error}", sample.id));
             let of = |role: &str| if role == "shop" { tools("shopify") } else { tools(helpdesk) };

@@ -118,7 +118,7 @@ fn config(folder: &Folder, sandbox: &Sandbox) -> anyhow::Result<Config> {
     config.mail.from = Some(FROM.to_owned());
     // Whoever breaks one thing after the other wants to read of each.
     config.mail.digest_window = Duration::from_secs(15);
-    for provider in ["google", "gorgias", "shopify", "zendesk"] {
+    for provider in ["front", "google", "gorgias", "shopify", "zendesk"] {
         config.oauth_apps.insert(
             provider.to_owned(),
             OAuthAppConfig {
@@ -133,6 +133,7 @@ fn config(folder: &Folder, sandbox: &Sandbox) -> anyhow::Result<Config> {
     }
     for (provider, place) in [
         ("freshdesk", sandbox.freshdesk_override()),
+        ("front", sandbox.front_override()),
         ("google", sandbox.google_override()),
         ("gorgias", sandbox.gorgias_override()),
         ("shopify", sandbox.shopify_override()),

@@ -342,7 +342,7 @@ async fn checked(
         Ending::NotNow
     })?;
     if !asked.provider.is_account(&asked.account, &identity, known.as_deref()) {
-        let same_name = identity.account_name == asked.account.display;
+        let same_name = identity.account_name.to_lowercase() == asked.account.display.to_lowercase();
         let got = if same_name {
             format!("another one that is called {}", identity.account_name)
         } else {

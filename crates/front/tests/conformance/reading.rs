@@ -160,10 +160,10 @@ async fn a_merged_conversation_is_read_as_the_one_that_it_became() {
         let gone = rig.call(&api, "get_ticket", json!({"ticket_id": id})).await.unwrap_err();
         assert_eq!(gone.kind, ErrorKind::NotFound, "{gone}");
     }
-    let ring = Canned::new(301, "").header("Location", format!("/conversations/{}", rig.id(2)));
-    rig.there.trouble(|faults| faults.api_answer = Some(ring.times(2)));
-    let ring = rig.call(&api, "get_ticket", json!({"ticket_id": rig.id(2)})).await.unwrap_err();
-    assert_eq!(ring.kind, ErrorKind::Unreadable, "followed once: {ring}");
+    let moved = Canned::new(301, "").header("Location", format!("/conversations/{}", rig.id(2)));
+    rig.there.trouble(|faults| faults.api_answer = Some(moved.times(2)));
+    let circle = rig.call(&api, "get_ticket", json!({"ticket_id": rig.id(2)})).await.unwrap_err();
+    assert_eq!(circle.kind, ErrorKind::Unreadable, "followed once: {circle}");
     for id in ["", "..", "cnv_1/comments", "a b"] {
         let refused = rig.call(&api, "get_ticket", json!({"ticket_id": id})).await.unwrap_err();
         assert_eq!(refused.kind, ErrorKind::Invalid, "{id}");
