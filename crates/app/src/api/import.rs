@@ -159,7 +159,7 @@ async fn prepare(app: &App, org: &OrgId, body: NewConnectorBody) -> Result<Prepa
         name: name(body.name.as_deref(), &account.display)?,
         account: account.id.clone(),
         alias: body.alias.map(|alias| checked_alias(&alias)).transpose()?,
-        due_at: due_at(app, &account, &auth, &secret),
+        due_at: due_at(app, &account, &provider.auth(&account), &secret),
         secret,
         extras,
         at: now,
