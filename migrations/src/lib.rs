@@ -22,6 +22,7 @@ mod m20261130_140000_tell_consents_apart;
 mod m20261130_150000_repeat_calls;
 mod m20261130_160000_ask_for_keys;
 mod m20261130_160000_claim_grants;
+mod m20261130_160000_own_oauth_apps;
 
 /// All steps, in order.
 pub struct Migrator;
@@ -48,6 +49,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261130_150000_repeat_calls::Migration),
             Box::new(m20261130_160000_ask_for_keys::Migration),
             Box::new(m20261130_160000_claim_grants::Migration),
+            Box::new(m20261130_160000_own_oauth_apps::Migration),
         ]
     }
 }

@@ -143,6 +143,7 @@ async fn a_consent_that_is_gone_on_with_is_for_its_own_account_alone(db: Arc<Dat
         base_url: None,
     };
     let kept = KeptGrant {
+        app: holdfast_core::AppId::instance("zendesk"),
         org: session.org.clone(),
         connector: session.connector.clone(),
         session: session.id.clone(),

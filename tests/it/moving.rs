@@ -157,7 +157,7 @@ async fn an_export_of_n8n_is_taken_over_and_renews_what_it_needs(db: Arc<Databas
 
     let said = reports(&first);
     let expected = [
-        ("failed", "given to another OAuth app of Zendesk, and this installation has another one"),
+        ("failed", "given to an OAuth app of Zendesk, and there is another one here"),
         ("imported", "con_"),
         ("imported", "con_"),
         ("failed", "connects zendesk by OAuth alone"),

@@ -119,6 +119,7 @@ async fn home_is_searched_filtered_and_paged(db: Arc<Database>) {
             name: format!("Desk {number:03}"),
             alias: None,
             secret: holdfast_core::Secret::Absent,
+            app: None,
             due_at: None,
             extras: Vec::new(),
             at,

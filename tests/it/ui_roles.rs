@@ -109,6 +109,13 @@ const TABLE: &[(&str, &str, Takes)] = &[
     ("GET", "/settings/keys", ADMIN),
     ("POST", "/settings/keys", ADMIN),
     ("POST", "/settings/keys/{id}/revoke", ADMIN),
+    ("GET", "/settings/own-apps", ADMIN),
+    ("GET", "/settings/own-apps/{provider}", ADMIN),
+    ("POST", "/settings/own-apps/{provider}", ADMIN),
+    ("POST", "/settings/own-apps/{provider}/check", ADMIN),
+    ("POST", "/settings/own-apps/{provider}/promote", ADMIN),
+    ("POST", "/settings/own-apps/{provider}/drop-next", ADMIN),
+    ("POST", "/settings/own-apps/{provider}/remove", ADMIN),
     ("GET", "/settings/oauth-apps", Takes::Operator),
     ("GET", "/settings/oauth-apps/{provider}", Takes::Operator),
     ("POST", "/settings/oauth-apps/{provider}", Takes::Operator),
@@ -121,6 +128,10 @@ const TABLE: &[(&str, &str, Takes)] = &[
 /// Routes that hold something of an org, which is not there for another one.
 const OF_AN_ORG: &[&str] = &[
     "/settings/keys/{id}/revoke",
+    "/settings/own-apps/{provider}/check",
+    "/settings/own-apps/{provider}/promote",
+    "/settings/own-apps/{provider}/drop-next",
+    "/settings/own-apps/{provider}/remove",
     "/connectors/{id}",
     "/connectors/{id}/test",
     "/connectors/{id}/reconnect",
@@ -235,6 +246,7 @@ impl House {
         let at = app.app.seams.clock.now();
         let secret = AppSecret { secret: Some(CLIENT_SECRET.to_owned().into()), set_at: at, checked_at: None };
         let oauth_app = StoredApp {
+            org: None,
             provider: "zendesk".to_owned(),
             client_id: CLIENT_ID.to_owned(),
             secret: Some(secret),
@@ -245,6 +257,8 @@ impl House {
             changed_at: at,
         };
         app.app.store.save_oauth_app(&oauth_app).await.unwrap();
+        let own = StoredApp { org: Some(app.org.clone()), client_id: "own-client".to_owned(), ..oauth_app };
+        app.app.store.save_oauth_app(&own).await.unwrap();
         Self { app, ids }
     }
 

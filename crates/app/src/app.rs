@@ -56,7 +56,7 @@ pub struct App {
     pub engine: Arc<Engine>,
     /// API keys.
     pub keys: Keys,
-    /// The instance's OAuth apps.
+    /// OAuth apps, the instance's and those of orgs.
     pub apps: Arc<Apps>,
     /// Wakes the scheduler: something became due just now.
     pub due: Notify,

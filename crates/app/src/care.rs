@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use chrono::{DateTime, Utc};
 use holdfast_core::{
     Identity, Providers, Secret, Snapshot,
-    ports::StoreError,
+    ports::{OAuthApps as _, StoreError},
     provider::{Auth, Revoke},
     refresh::TestReport,
 };
@@ -191,8 +191,9 @@ async fn giving(app: &App, known: &Snapshot, held: &Secret, user: Option<String>
         }
         (_, refresh_token) => refresh_token.as_ref(),
     };
-    let (token, client) = (token?.clone(), app.apps.of(&known.provider).await.ok()??);
-    Some(Giving { provider, facts, client, token, user, account: known.account.clone(), consent: None })
+    let (token, client) = (token?.clone(), app.apps.find(&known.credential.app).await.ok()??);
+    let app = known.credential.app.clone();
+    Some(Giving { provider, app, facts, client, token, user, account: known.account.clone(), consent: None })
 }
 
 /// The id at the provider of the user whose access a connector works with, where that has a say in giving it back.

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use holdfast_core::{Provider, ports::OAuthApp, provider::OAuth2};
+use holdfast_core::{AppId, Provider, ports::OAuthApp, provider::OAuth2};
 use secrecy::SecretString;
 use tracing::{info, warn};
 
@@ -13,9 +13,11 @@ use crate::app::App;
 pub(crate) struct Giving {
     /// Whose grant it is.
     pub(crate) provider: Arc<dyn Provider>,
+    /// With which OAuth app it was made.
+    pub(crate) app: AppId,
     /// The account's.
     pub(crate) facts: Box<OAuth2>,
-    /// With which it was made.
+    /// The app's client.
     pub(crate) client: OAuthApp,
     /// What is revoked.
     pub(crate) token: SecretString,
@@ -74,13 +76,15 @@ impl Giving {
         if revoked { GivenBack::Yes } else { GivenBack::No }
     }
 
-    /// Whether a connector works with a grant of the same user, whatever its org. Where nobody knows the user, the account
+    /// Whether a connector works with a grant of the same user to the same app, whatever its org. Where nobody knows the user, the account
     /// decides; and where nobody can look, it is.
     async fn is_needed(&self, app: &App) -> bool {
         match app.store.connected(self.provider.about().id).await {
-            Ok(connected) => connected.iter().any(|other| match (&self.user, &other.user) {
-                (Some(user), Some(other)) => user == other,
-                _ => other.account == self.account,
+            Ok(connected) => connected.iter().filter(|other| other.app.is_same_client(&self.app)).any(|other| {
+                match (&self.user, &other.user) {
+                    (Some(user), Some(other)) => user == other,
+                    _ => other.account == self.account,
+                }
             }),
             Err(error) => {
                 warn!(%error, "nobody can look who works with a grant; it is not given back");

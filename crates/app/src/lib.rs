@@ -4,7 +4,7 @@
 //! - [`api`], [`connect`], [`ops`]: REST, the connect flow's pages, health and metrics.
 //! - [`ui`]: the web UI.
 //! - [`agents`], [`tools`]: agents at work, and the one way to call a tool.
-//! - [`oauth_apps`]: the instance's OAuth apps, wherever they were set.
+//! - [`oauth_apps`]: OAuth apps, the instance's and those of orgs, wherever they were set.
 //! - [`recovery`]: what is done about what a crash left behind.
 //! - [`mail`]: who is told of what, and how it is sent.
 //! - [`admin`]: what the command line asks of a service, here or in another process.

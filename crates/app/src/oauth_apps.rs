@@ -1,5 +1,5 @@
-//! The instance's OAuth apps: those of the configuration first, then those that operators set in the web UI, remembered
-//! while signals are known to arrive.
+//! OAuth apps: an org's own, and the instance's, of which those of the configuration come first, then those that operators
+//! set in the web UI. Remembered while signals are known to arrive.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -10,7 +10,7 @@ use std::{
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use holdfast_core::{
-    OrgId, Provider,
+    AppId, OrgId, Provider,
     exchange::Grant,
     ports::{OAuthApp, OAuthApps, Signals, StoreError},
     provider::Auth,
@@ -38,10 +38,13 @@ pub struct Apps {
     kept: RwLock<Kept>,
 }
 
+/// An app with its name, if there is one.
+type Found = Option<(AppId, OAuthApp)>;
+
 #[derive(Default)]
 struct Kept {
-    /// By provider, with the era of the signals in which each was looked up.
-    apps: HashMap<String, (u64, Option<OAuthApp>)>,
+    /// Of the web UI, by whose own and provider, with the era of the signals in which each was looked up.
+    apps: HashMap<(Option<OrgId>, String), (u64, Found)>,
     /// Moves with each change, so that a look-up under way at that moment is not kept.
     generation: u64,
 }
@@ -100,35 +103,54 @@ impl Apps {
         Self { configured: config.oauth_apps.clone(), store, kept: RwLock::default() }
     }
 
-    /// The app of this provider, if one is set up. An error also where a stored secret cannot be opened.
-    pub async fn of(&self, provider: &str) -> Result<Option<OAuthApp>, StoreError> {
+    /// The app that consents of this org are given to: its own if it has one, else the instance's. An error also where a
+    /// stored secret cannot be opened: another app in its place would be a surprise.
+    pub async fn for_consent(&self, org: &OrgId, provider: &str) -> Result<Found, StoreError> {
+        match self.stored(Some(org), provider).await? {
+            Some(own) => Ok(Some(own)),
+            None => Ok(self.instances(provider).await?.map(|app| (AppId::instance(provider), app))),
+        }
+    }
+
+    /// The instance's app of this provider, if one is set up. An error also where a stored secret cannot be opened.
+    pub async fn instances(&self, provider: &str) -> Result<Option<OAuthApp>, StoreError> {
         if let Some(configured) = self.configured.get(provider) {
             return Ok(Some(configured.app()));
         }
+        Ok(self.stored(None, provider).await?.map(|(_, app)| app))
+    }
+
+    async fn stored(&self, org: Option<&OrgId>, provider: &str) -> Result<Found, StoreError> {
+        let key = (org.cloned(), provider.to_owned());
         let era = self.store.era();
         let generation = {
             let kept = self.kept.read().expect("no panic happens while it is held");
-            if let Some((_, app)) = kept.apps.get(provider).filter(|(looked_up_in, _)| Some(*looked_up_in) == era) {
+            if let Some((_, app)) = kept.apps.get(&key).filter(|(looked_up_in, _)| Some(*looked_up_in) == era) {
                 return Ok(app.clone());
             }
             kept.generation
         };
-        let found = self.store.find_oauth_app(provider).await?.map(|stored| opened(&stored)).transpose()?;
+        let found = self.store.find_oauth_app(org, provider).await?;
+        let found = found.map(|stored| Ok((stored.id(), opened(&stored)?))).transpose()?;
         if let Some(era) = era {
             let mut kept = self.kept.write().expect("no panic happens while it is held");
             if kept.generation == generation {
-                kept.apps.insert(provider.to_owned(), (era, found.clone()));
+                kept.apps.insert(key, (era, found.clone()));
             }
         }
         Ok(found)
     }
 
-    /// Whether an app of this provider is set up and its secrets can be opened.
-    pub async fn is_set_up(&self, provider: &str) -> Result<bool, StoreError> {
+    /// Whether this org can connect the provider: the app that its consents are given to is set up, and its secrets can be
+    /// opened.
+    pub async fn is_set_up(&self, org: &OrgId, provider: &str) -> Result<bool, StoreError> {
+        if let Some(own) = self.store.find_oauth_app(Some(org), provider).await? {
+            return Ok(opened(&own).is_ok());
+        }
         if self.configured.contains_key(provider) {
             return Ok(true);
         }
-        Ok(self.store.find_oauth_app(provider).await?.is_some_and(|app| opened(&app).is_ok()))
+        Ok(self.store.find_oauth_app(None, provider).await?.is_some_and(|app| opened(&app).is_ok()))
     }
 
     /// The configuration's app of this provider: it goes before a stored one, and nobody can change it in the UI.
@@ -136,7 +158,7 @@ impl Apps {
         self.configured.get(provider)
     }
 
-    /// When client secrets end, as far as that is known.
+    /// When client secrets of the instance's apps end, as far as that is known. Orgs see on their own pages when theirs do.
     pub async fn ends(&self) -> Result<Vec<SecretEnd>, StoreError> {
         Ok(ends(&self.configured, &self.store.oauth_apps().await?))
     }
@@ -151,8 +173,14 @@ impl Apps {
 
 #[async_trait]
 impl OAuthApps for Apps {
-    async fn find(&self, _org: &OrgId, provider: &str) -> Result<Option<OAuthApp>, StoreError> {
-        self.of(provider).await
+    async fn find(&self, app: &AppId) -> Result<Option<OAuthApp>, StoreError> {
+        match app.org() {
+            None => self.instances(app.provider()).await,
+            Some(org) => {
+                let own = self.stored(Some(org), app.provider()).await?;
+                Ok(own.filter(|(id, _)| id == app).map(|(_, app)| app))
+            }
+        }
     }
 }
 
@@ -181,23 +209,25 @@ fn opened(app: &StoredApp) -> Result<OAuthApp, StoreError> {
     })
 }
 
-/// Asks the provider whether it takes this client, at accounts that are known here. One that takes it settles it: another
+/// Asks the provider whether it takes this client, at accounts that are known here; an org's own at that org's. One that takes it settles it: another
 /// may be closed, or may not know the app. [`ClientTaken::Unknown`] also where no account is known, and where that takes
 /// longer than somebody waits for a page.
 pub async fn check(
     app: &App,
+    org: Option<&OrgId>,
     provider: &dyn Provider,
     client_id: &str,
     secret: Option<&SecretString>,
 ) -> Result<ClientTaken, StoreError> {
     tokio::select! {
-        checked = ask(app, provider, client_id, secret) => checked,
+        checked = ask(app, org, provider, client_id, secret) => checked,
         () = app.seams.clock.sleep(LONGEST_CHECK) => Ok(ClientTaken::Unknown("it did not answer in time".to_owned())),
     }
 }
 
 async fn ask(
     app: &App,
+    org: Option<&OrgId>,
     provider: &dyn Provider,
     client_id: &str,
     secret: Option<&SecretString>,
@@ -207,7 +237,7 @@ async fn ask(
     let (code, verifier) = (keys::secret_text("", random), keys::secret_text("", random));
     let redirect_uri = app.redirect_uri();
     let mut found = ClientTaken::Unknown("no account of it is connected yet".to_owned());
-    for account in app.store.some_accounts(provider.about().id, ACCOUNTS_ASKED).await? {
+    for account in app.store.some_accounts(org, provider.about().id, ACCOUNTS_ASKED).await? {
         let Ok(account) = provider.account(&account) else { continue };
         let Auth::OAuth2(facts) = provider.auth(&account) else { continue };
         let verifier = facts.pkce.then_some(&verifier);
@@ -224,9 +254,10 @@ async fn ask(
 
 /// After an app was saved: it counts from now on, and connectors that waited for it try again at once, without anybody's
 /// consent (RC-03).
-pub async fn renewed(app: &App, provider: &str) {
+pub async fn renewed(app: &App, id: &AppId) {
+    let provider = id.provider();
     app.apps.forget();
-    match app.store.retry_refused_app(provider, app.seams.clock.now()).await {
+    match app.store.retry_refused_app(id, app.seams.clock.now()).await {
         Ok(0) => {}
         Ok(count) => {
             info!(provider, "{count} connectors of {provider} try again with the corrected OAuth app");
@@ -246,6 +277,7 @@ mod tests {
 
     fn stored(end: DateTime<Utc>) -> StoredApp {
         StoredApp {
+            org: None,
             provider: "zendesk".to_owned(),
             client_id: "client".to_owned(),
             secret: None,

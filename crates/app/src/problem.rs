@@ -191,7 +191,7 @@ impl Problem {
                 S::BAD_GATEWAY,
                 "oauth_app_rejected",
                 format!(
-                    "The OAuth app itself is at fault, not the connector; the operator has to look: {}.",
+                    "The OAuth app itself is at fault, not the connector; whoever set it up has to look: {}.",
                     bare(&detail)
                 ),
             )

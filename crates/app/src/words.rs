@@ -80,6 +80,19 @@ pub(crate) fn degraded(class: Trouble, provider: &str) -> Said {
     Said { what, todo: todo.to_owned() }
 }
 
+/// The same where the app is the org's own: its people can mend that.
+pub(crate) fn own_app_broken(provider: &str) -> Said {
+    Said {
+        what: format!(
+            "{provider} refuses your organisation's own OAuth app that this was connected with, or that app was taken out."
+        ),
+        todo:
+            "An owner or admin enters it right again under Settings, Your OAuth apps, and nobody has to reconnect; or \
+               reconnects this, with the app that is set up now."
+                .to_owned(),
+    }
+}
+
 /// An access that ends and that nothing renews; `renewed`: its tokens are, until then.
 pub(crate) fn ending(provider: &str, renewed: bool) -> Said {
     Said {

@@ -10,6 +10,7 @@ use sha2::{Digest, Sha256};
 use crate::{
     health::Health,
     id::{ConnectorId, CredentialId, OrgId},
+    oauth_app::AppId,
 };
 
 /// Counts the token sets of a credential: one more with each rotation or new grant, and with nothing else.
@@ -214,6 +215,8 @@ pub struct Backoff {
 pub struct Credential {
     /// Its id; several connectors of one org may share it.
     pub id: CredentialId,
+    /// What its grant was made with, and is renewed with.
+    pub app: AppId,
     /// Of the token set below.
     pub version: Version,
     /// Sealed at rest, opened here.

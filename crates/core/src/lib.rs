@@ -3,6 +3,7 @@
 //!
 //! - [`refresh`]: the engine, the only way to an access token.
 //! - [`exchange`]: one call to a token endpoint, as pure functions.
+//! - [`oauth_app`]: which OAuth app a grant was made with.
 //! - [`health`]: the state machine of a connector.
 //! - [`provider`]: what an adapter states about its service.
 //! - [`api_client`]: the authenticated client that adapters call their service with.
@@ -20,6 +21,7 @@ pub mod id;
 pub mod mask;
 #[cfg(feature = "mutants")]
 pub mod mutants;
+pub mod oauth_app;
 pub mod playbook;
 pub mod ports;
 pub mod provider;
@@ -36,6 +38,7 @@ pub use credential::{Credential, Fingerprint, Secret, Snapshot, TokenSet, Versio
 pub use error::{Error, ErrorKind, Retry};
 pub use health::Health;
 pub use id::{AgentId, ConnectorId, CredentialId, ExchangeId, OrgId, RunId};
+pub use oauth_app::AppId;
 pub use provider::{About, Account, Auth, Identity, OAuth2, Provider, Providers};
 pub use refresh::{AuthError, Engine, Need};
 pub use role::Role;

@@ -14,6 +14,7 @@ use url::Url;
 use crate::{
     credential::{Reason, Snapshot, TokenSet, Trouble, Version},
     id::{AgentId, ConnectorId, CredentialId, ExchangeId, OrgId},
+    oauth_app::AppId,
     refresh::OutcomeKind,
 };
 
@@ -493,28 +494,28 @@ pub trait CredentialStore: Send + Sync + 'static {
         until: DateTime<Utc>,
     ) -> Result<(), StoreError>;
 
-    /// The last incident of this provider.
-    async fn incident(&self, provider: &str) -> Result<Option<Incident>, StoreError>;
+    /// The last incident of this OAuth app.
+    async fn incident(&self, app: &AppId) -> Result<Option<Incident>, StoreError>;
 
-    /// Begins an incident of this provider, if none is on; one that began before `over_before` is over.
+    /// Begins an incident of this OAuth app, if none is on; one that began before `over_before` is over.
     async fn begin_incident(
         &self,
-        provider: &str,
+        app: &AppId,
         at: DateTime<Utc>,
         over_before: DateTime<Utc>,
     ) -> Result<Changed, StoreError>;
 
     /// The incident is over.
-    async fn end_incident(&self, provider: &str, at: DateTime<Utc>) -> Result<Changed, StoreError>;
+    async fn end_incident(&self, app: &AppId, at: DateTime<Utc>) -> Result<Changed, StoreError>;
 
-    /// A credential whose verdict was held was taken by this provider.
-    async fn note_recovered(&self, provider: &str) -> Result<(), StoreError>;
+    /// A credential of this OAuth app whose verdict was held was taken by the provider.
+    async fn note_recovered(&self, app: &AppId) -> Result<(), StoreError>;
 
-    /// Takes back what was declared since then because this provider refused an exchange, as far as nobody was mailed:
+    /// Takes back what was declared since then because an exchange with this OAuth app was refused, as far as nobody was mailed:
     /// back to `connected`, marked [`Trouble::Held`], with no exchange before `retry_at`. That an answer was lost is kept.
     async fn withdraw(
         &self,
-        provider: &str,
+        app: &AppId,
         since: DateTime<Utc>,
         retry_at: DateTime<Utc>,
         at: DateTime<Utc>,
@@ -533,8 +534,8 @@ pub struct Place {
 /// A wish for due work.
 #[derive(Clone, Debug)]
 pub struct ClaimDue<'a> {
-    /// Of this provider.
-    pub provider: &'a str,
+    /// Of this OAuth app.
+    pub app: &'a AppId,
     /// By our clock; what is due later is left alone.
     pub now: DateTime<Utc>,
     /// Who claims.
@@ -560,12 +561,13 @@ pub struct DueRefresh {
 /// nothing else: what may be sent is for the lease to say. It is for one due moment, so a rotation or a back-off ends it.
 #[async_trait]
 pub trait DueStore: Send + Sync + 'static {
-    /// Those of the providers that something is due of at `now` that nobody has claimed, with the moment since when.
+    /// The OAuth apps of these providers that something is due of at `now` that nobody has claimed, with the moment since
+    /// when.
     async fn first_due(
         &self,
         providers: &[&str],
         now: DateTime<Utc>,
-    ) -> Result<Vec<(String, DateTime<Utc>)>, StoreError>;
+    ) -> Result<Vec<(AppId, DateTime<Utc>)>, StoreError>;
 
     /// Claims what is due, in `connected`, not backing off, and nobody's: of the longest due the one whose access token
     /// ends first.
@@ -578,7 +580,7 @@ pub trait DueStore: Send + Sync + 'static {
     /// within `window`. Nothing is lost by it, and it makes way for tokens that still live. Answers how many those were.
     async fn put_off_missed(
         &self,
-        provider: &str,
+        app: &AppId,
         missed: DateTime<Utc>,
         now: DateTime<Utc>,
         window: Duration,
@@ -595,6 +597,8 @@ pub struct Castaway {
     pub provider: String,
     /// The account there.
     pub account: String,
+    /// What the set was asked for with.
+    pub app: AppId,
     /// The exchange that brought it.
     pub exchange: Exchange,
     /// What it brought.
@@ -622,7 +626,7 @@ pub enum Signal {
     ApiKey(String),
     /// This agent: itself, what stops it, a run of it.
     Agent(AgentId),
-    /// The instance's OAuth app of this provider.
+    /// An OAuth app of this provider: the instance's, or an org's own.
     OAuthApp(String),
     /// Signals may have been missed: trust nothing that is remembered.
     All,
@@ -651,8 +655,8 @@ pub struct OAuthApp {
 /// OAuth apps: the instance's, or an org's own.
 #[async_trait]
 pub trait OAuthApps: Send + Sync + 'static {
-    /// The app for this org and provider; `None`: none is set up.
-    async fn find(&self, org: &OrgId, provider: &str) -> Result<Option<OAuthApp>, StoreError>;
+    /// The app of this name, and never another one in its place; `None`: it is not set up.
+    async fn find(&self, app: &AppId) -> Result<Option<OAuthApp>, StoreError>;
 }
 
 /// Counts; the app turns them into metrics.

@@ -18,7 +18,7 @@ use async_trait::async_trait;
 use secrecy::SecretString;
 
 use crate::{
-    id::OrgId,
+    oauth_app::AppId,
     ports::{Meter, OAuthApp, OAuthApps, StoreError},
     refresh::OutcomeKind,
 };
@@ -45,7 +45,7 @@ impl Default for OneApp {
 
 #[async_trait]
 impl OAuthApps for OneApp {
-    async fn find(&self, _org: &OrgId, _provider: &str) -> Result<Option<OAuthApp>, StoreError> {
+    async fn find(&self, _app: &AppId) -> Result<Option<OAuthApp>, StoreError> {
         Ok(Some(self.0.clone()))
     }
 }

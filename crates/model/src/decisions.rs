@@ -5,7 +5,7 @@ use std::{cell::RefCell, collections::HashMap, time::Duration};
 
 use chrono::{DateTime, TimeDelta, Utc};
 use holdfast_core::{
-    Credential, Fingerprint, Health, Need, Secret, Snapshot, TokenSet, Version,
+    AppId, Credential, Fingerprint, Health, Need, Secret, Snapshot, TokenSet, Version,
     credential::{Backoff, Reason},
     exchange::{Outcome, Refusal, TokenAnswer},
     ports::OpenExchange,
@@ -256,6 +256,7 @@ fn snapshot(seen: Seen) -> Snapshot {
         epoch: 0,
         credential: Credential {
             id: "credential".into(),
+            app: AppId::instance("provider"),
             version: Version(1),
             secret,
             rotated_at: None,

@@ -4,10 +4,11 @@
 //! what a crash leaves ends by itself.
 
 use chrono::{DateTime, TimeDelta, Utc};
-use holdfast_core::{ConnectorId, OrgId, ports::StoreError};
+use holdfast_core::{AppId, ConnectorId, OrgId, ports::StoreError};
 use sea_orm::{ConnectionTrait, FromQueryResult};
 
 use crate::{
+    row,
     sql::{self, failed, micros, values},
     store::Store,
 };
@@ -33,6 +34,8 @@ pub struct GrantClaim {
     pub provider: String,
     /// The account that is asked for.
     pub account: String,
+    /// The OAuth app that is asked for it.
+    pub app: AppId,
     /// Another grant for the account would end this one, and the other way round.
     pub alone: bool,
 }
@@ -66,6 +69,9 @@ struct Other {
     id: String,
     org_id: String,
     name: String,
+    app: Option<String>,
+    credential_id: String,
+    same_org: bool,
 }
 
 #[derive(FromQueryResult)]
@@ -187,7 +193,8 @@ pub(crate) async fn in_the_way(
 }
 
 /// What a grant of this connector for this account would end, of all orgs; the org's own is named first. Connectors that
-/// share the credential are no rivals.
+/// share the credential are no rivals, nor are those of other orgs that were connected with another app: the provider tells
+/// apps apart.
 async fn stored(tx: &impl ConnectionTrait, claim: &GrantClaim) -> Result<Option<GrantClaimed>, StoreError> {
     let doing = "look for another connector of an account";
     let id = claim.connector.as_str();
@@ -196,14 +203,21 @@ async fn stored(tx: &impl ConnectionTrait, claim: &GrantClaim) -> Result<Option<
     if later.is_some() {
         return Ok(Some(GrantClaimed::Later));
     }
-    let other = "SELECT other.id, other.org_id, other.name FROM connectors other JOIN connectors own \
-                 ON own.provider = other.provider WHERE own.id = $1 AND other.account = $2 \
-                 AND other.credential_id <> own.credential_id \
+    let other = "SELECT other.id, other.org_id, other.name, k.provider AS app, other.credential_id, \
+                 other.org_id = own.org_id AS same_org FROM connectors other JOIN connectors own \
+                 ON own.provider = other.provider JOIN credentials k ON k.id = other.credential_id \
+                 WHERE own.id = $1 AND other.account = $2 AND other.credential_id <> own.credential_id \
                  AND (other.org_id = own.org_id OR other.health = 'connected') \
-                 ORDER BY CASE WHEN other.org_id = own.org_id THEN 0 ELSE 1 END, other.id LIMIT 1";
-    let found: Option<Other> = sql::one(tx, doing, other, values![id, claim.account.as_str()]).await?;
-    let rival = |other: Other| Rival { connector: other.id.into(), org: other.org_id.into(), name: other.name };
-    Ok(found.map(|other| GrantClaimed::Held(rival(other))))
+                 ORDER BY CASE WHEN other.org_id = own.org_id THEN 0 ELSE 1 END, other.id";
+    let found: Vec<Other> = sql::all(tx, doing, other, values![id, claim.account.as_str()]).await?;
+    for other in found {
+        let of = row::app_of(other.app.as_deref(), &claim.provider, &other.org_id, &other.credential_id)?;
+        if other.same_org || of.is_same_client(&claim.app) {
+            let rival = Rival { connector: other.id.into(), org: other.org_id.into(), name: other.name };
+            return Ok(Some(GrantClaimed::Held(rival)));
+        }
+    }
+    Ok(None)
 }
 
 /// The consent of this name has no claim any more.

@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use holdfast_core::{
-    ConnectorId, CredentialId, OrgId, Secret, Version,
+    AppId, ConnectorId, CredentialId, OrgId, Secret, Version,
     agent::StopReason,
     health::Event,
     ports::{Changed, StoreError},
@@ -38,12 +38,20 @@ pub struct NewConnector {
     pub alias: Option<String>,
     /// What it authenticates with; [`Secret::Absent`] makes it `pending`.
     pub secret: Secret,
+    /// The OAuth app that its tokens were given to; `None`: the instance's.
+    pub app: Option<AppId>,
     /// Next time for the scheduler.
     pub due_at: Option<DateTime<Utc>>,
     /// What rides along.
     pub extras: Vec<(String, SecretString)>,
     /// When.
     pub at: DateTime<Utc>,
+}
+
+impl NewConnector {
+    fn app(&self) -> AppId {
+        self.app.clone().unwrap_or_else(|| AppId::instance(&self.provider))
+    }
 }
 
 /// What became of a [`NewConnector`].
@@ -96,6 +104,7 @@ impl Store {
                 connector: connector.clone(),
                 provider: new.provider.clone(),
                 account: new.account.clone(),
+                app: new.app(),
                 alone,
             };
             if claims::in_the_way(&tx, &claim, new.at).await?.is_some() {
@@ -230,7 +239,7 @@ async fn insert_credential(
     let doing = "make a credential";
     let sql = "INSERT INTO credentials (id, org_id, provider, kind, scopes) VALUES ($1, $2, $3, 'none', $4)";
     let no_scopes = Value::Array(Vec::new());
-    let values = values![credential.as_str(), new.org.as_str(), new.provider.as_str(), no_scopes];
+    let values = values![credential.as_str(), new.org.as_str(), new.app().to_string(), no_scopes];
     sql::run(tx, doing, sql, values).await?;
     if matches!(new.secret, Secret::Absent) {
         return Ok(());

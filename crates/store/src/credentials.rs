@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use holdfast_core::{
-    ConnectorId, Credential, CredentialId, ExchangeId, OrgId, Secret, Snapshot, TokenSet, Version,
+    AppId, ConnectorId, Credential, CredentialId, ExchangeId, OrgId, Secret, Snapshot, TokenSet, Version,
     credential::{Backoff, Trouble},
     health::Event,
     ports::{
@@ -34,6 +34,7 @@ pub(crate) struct Locked {
 /// The connector as the closing of its exchange found it, under the credential's lock.
 #[derive(FromQueryResult)]
 struct Beside {
+    app: Option<String>,
     provider: String,
     account: String,
     name: String,
@@ -101,7 +102,6 @@ impl CredentialStore for Store {
             health_reason: row::reason(beside.health_reason.as_deref(), id)?,
             connector: exchange.connector.clone(),
             org: exchange.org.clone(),
-            provider: beside.provider,
             account: beside.account,
             name: beside.name,
             health_detail: beside.health_detail,
@@ -109,6 +109,12 @@ impl CredentialStore for Store {
             epoch: beside.epoch,
             credential: Credential {
                 id: exchange.credential.clone(),
+                app: row::app_of(
+                    beside.app.as_deref(),
+                    &beside.provider,
+                    exchange.org.as_str(),
+                    exchange.credential.as_str(),
+                )?,
                 version,
                 secret,
                 rotated_at: Some(micros(rotation.at)),
@@ -117,6 +123,7 @@ impl CredentialStore for Store {
                 degraded: None,
                 answer_lost: false,
             },
+            provider: beside.provider,
         })))
     }
 
@@ -186,35 +193,35 @@ impl CredentialStore for Store {
         Ok(())
     }
 
-    async fn incident(&self, provider: &str) -> Result<Option<Incident>, StoreError> {
-        self.find_incident(provider).await
+    async fn incident(&self, app: &AppId) -> Result<Option<Incident>, StoreError> {
+        self.find_incident(app).await
     }
 
     async fn begin_incident(
         &self,
-        provider: &str,
+        app: &AppId,
         at: DateTime<Utc>,
         over_before: DateTime<Utc>,
     ) -> Result<Changed, StoreError> {
-        self.open_incident(provider, at, over_before).await
+        self.open_incident(app, at, over_before).await
     }
 
-    async fn end_incident(&self, provider: &str, at: DateTime<Utc>) -> Result<Changed, StoreError> {
-        self.close_incident(provider, at).await
+    async fn end_incident(&self, app: &AppId, at: DateTime<Utc>) -> Result<Changed, StoreError> {
+        self.close_incident(app, at).await
     }
 
-    async fn note_recovered(&self, provider: &str) -> Result<(), StoreError> {
-        self.count_recovered(provider).await
+    async fn note_recovered(&self, app: &AppId) -> Result<(), StoreError> {
+        self.count_recovered(app).await
     }
 
     async fn withdraw(
         &self,
-        provider: &str,
+        app: &AppId,
         since: DateTime<Utc>,
         retry_at: DateTime<Utc>,
         at: DateTime<Utc>,
     ) -> Result<Vec<ConnectorId>, StoreError> {
-        self.withdraw_verdicts(provider, since, retry_at, at).await
+        self.withdraw_verdicts(app, since, retry_at, at).await
     }
 }
 
@@ -267,7 +274,8 @@ async fn close_as(
         .join(", ");
     let close = format!(
         "UPDATE exchanges SET closed_at = $2, outcome = $3, detail = NULL, sends = $4, duration_ms = $5 \
-         WHERE id = $1 RETURNING {beside}"
+         WHERE id = $1 RETURNING {beside}, \
+         (SELECT k.provider FROM credentials k WHERE k.id = exchanges.credential_id) AS app"
     );
     let values = values![
         exchange.id.as_str(),

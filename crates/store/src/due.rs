@@ -1,12 +1,12 @@
 //! Due refreshes: the port [`DueStore`] over `credentials`, by an index that holds only what a scheduler has to do with,
 //! and table `refresh_claims`, so that a claim writes no credential and wakes nobody.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use holdfast_core::{
-    CredentialId,
+    AppId, CredentialId,
     ports::{ClaimDue, DueRefresh, DueStore, Place, StoreError},
 };
 use sea_orm::{ConnectionTrait as _, FromQueryResult, Statement, Value};
@@ -21,6 +21,12 @@ use crate::{
 const NEXT: &str = "CASE WHEN k.retry_at > k.due_at THEN k.retry_at ELSE k.due_at END";
 /// What is in that index.
 const INDEXED: &str = "k.due_at IS NOT NULL AND NOT k.parked";
+/// The OAuth apps that have anything in that index, with a probe for each. Column `provider` names a credential's app.
+const APPS: &str = "WITH RECURSIVE apps(app) AS (\
+     SELECT (SELECT k.provider FROM credentials k WHERE k.due_at IS NOT NULL AND NOT k.parked \
+     AND k.provider IS NOT NULL ORDER BY k.provider LIMIT 1) \
+     UNION ALL SELECT (SELECT k.provider FROM credentials k WHERE k.due_at IS NOT NULL AND NOT k.parked \
+     AND k.provider > apps.app ORDER BY k.provider LIMIT 1) FROM apps WHERE apps.app IS NOT NULL)";
 /// One of its connectors works.
 const WORKS: &str = "EXISTS (SELECT 1 FROM connectors c WHERE c.credential_id = k.id AND c.health = 'connected')";
 /// Among so many of the longest due, a claim looks for those whose tokens end first.
@@ -30,7 +36,7 @@ const PUT_OFF: i64 = 1000;
 
 #[derive(FromQueryResult)]
 struct First {
-    provider: String,
+    app: String,
     due_at: DateTime<Utc>,
 }
 
@@ -54,7 +60,7 @@ pub struct DueCount {
 
 #[derive(FromQueryResult)]
 struct Counted {
-    provider: String,
+    app: String,
     due: i64,
     overdue: i64,
 }
@@ -65,21 +71,16 @@ impl DueStore for Store {
         &self,
         providers: &[&str],
         now: DateTime<Utc>,
-    ) -> Result<Vec<(String, DateTime<Utc>)>, StoreError> {
-        if providers.is_empty() {
-            return Ok(Vec::new());
-        }
-        let list = (2..=providers.len() + 1).map(|number| format!("(${number})")).collect::<Vec<_>>().join(", ");
+    ) -> Result<Vec<(AppId, DateTime<Utc>)>, StoreError> {
         let unclaimed = self.unclaimed();
         let first = format!(
-            "SELECT * FROM (SELECT p.column1 AS provider, (SELECT {NEXT} FROM credentials k \
-             WHERE k.provider = p.column1 AND {INDEXED} AND {NEXT} <= $1 AND {WORKS} AND {unclaimed} ORDER BY {NEXT} LIMIT 1) AS due_at \
-             FROM (VALUES {list}) AS p) AS first WHERE due_at IS NOT NULL"
+            "{APPS} SELECT * FROM (SELECT apps.app, (SELECT {NEXT} FROM credentials k \
+             WHERE k.provider = apps.app AND {INDEXED} AND {NEXT} <= $1 AND {WORKS} AND {unclaimed} \
+             ORDER BY {NEXT} LIMIT 1) AS due_at FROM apps) AS first WHERE due_at IS NOT NULL"
         );
-        let mut values = values![micros(now)];
-        values.extend(providers.iter().map(|provider| Value::from(*provider)));
-        let first: Vec<First> = sql::all(self.db(), "look for what is due", first, values).await?;
-        Ok(first.into_iter().map(|first| (first.provider, first.due_at)).collect())
+        let first: Vec<First> = sql::all(self.db(), "look for what is due", first, values![micros(now)]).await?;
+        let known = first.into_iter().filter_map(|first| Some((AppId::parse(&first.app)?, first.due_at)));
+        Ok(known.filter(|(app, _)| providers.contains(&app.provider())).collect())
     }
 
     async fn claim_due(&self, claim: &ClaimDue<'_>) -> Result<Vec<DueRefresh>, StoreError> {
@@ -106,7 +107,7 @@ impl DueStore for Store {
 
     async fn put_off_missed(
         &self,
-        provider: &str,
+        app: &AppId,
         missed: DateTime<Utc>,
         now: DateTime<Utc>,
         window: Duration,
@@ -118,7 +119,7 @@ impl DueStore for Store {
              WHERE k.provider = $1 AND {INDEXED} AND {NEXT} < $2 AND k.expires_at <= $3 \
              ORDER BY {NEXT} LIMIT {PUT_OFF}{free})"
         );
-        let values = values![provider, micros(missed), micros(now), window.as_secs_f64()];
+        let values = values![app.to_string(), micros(missed), micros(now), window.as_secs_f64()];
         let mut all = 0;
         loop {
             let some = sql::run(self.db(), "put off what was missed", put_off.clone(), values.clone()).await?;
@@ -152,20 +153,25 @@ impl Store {
         now: DateTime<Utc>,
         late: DateTime<Utc>,
     ) -> Result<Vec<DueCount>, StoreError> {
-        let doing = "count what is due";
+        let due =
+            format!("SELECT COUNT(*) FROM credentials k WHERE k.provider = apps.app AND {INDEXED} AND {NEXT} <= $1");
         let count = format!(
-            "SELECT $1 AS provider, COUNT(*) AS due, COUNT(CASE WHEN {NEXT} < $3 THEN 1 END) AS overdue \
-             FROM credentials k WHERE k.provider = $1 AND {INDEXED} AND {NEXT} <= $2"
+            "{APPS} SELECT app, ({due}) AS due, ({due} AND {NEXT} < $2) AS overdue FROM apps WHERE app IS NOT NULL"
         );
-        let mut counts = Vec::with_capacity(providers.len());
-        for provider in providers {
-            let values = values![*provider, micros(now), micros(late)];
-            if let Some(found) = sql::one::<Counted>(self.db(), doing, count.clone(), values).await? {
-                let (due, overdue) = (found.due.unsigned_abs(), found.overdue.unsigned_abs());
-                counts.push(DueCount { provider: found.provider, due, overdue });
+        let values = values![micros(now), micros(late)];
+        let counted: Vec<Counted> = sql::all(self.db(), "count what is due", count, values).await?;
+        let mut counts: BTreeMap<&str, DueCount> = providers
+            .iter()
+            .map(|provider| (*provider, DueCount { provider: (*provider).to_owned(), due: 0, overdue: 0 }))
+            .collect();
+        for found in counted {
+            let app = AppId::parse(&found.app);
+            if let Some(count) = app.and_then(|app| counts.get_mut(app.provider())) {
+                count.due += found.due.unsigned_abs();
+                count.overdue += found.overdue.unsigned_abs();
             }
         }
-        Ok(counts)
+        Ok(counts.into_values().collect())
     }
 
     /// How the database goes about a claim, in its own words; for benchmarks and tests.
@@ -215,7 +221,7 @@ impl Store {
 
 fn claim_values(claim: &ClaimDue<'_>) -> Vec<Value> {
     values![
-        claim.provider,
+        claim.app.to_string(),
         micros(claim.now),
         claim.holder,
         whole_ms(claim.ttl),

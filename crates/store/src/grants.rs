@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use holdfast_core::{
-    ConnectorId, Health, OrgId, Secret, Snapshot, Version,
+    AppId, ConnectorId, Health, OrgId, Secret, Snapshot, Version,
     health::Event,
     ports::{CredentialStore as _, StoreError},
 };
@@ -27,6 +27,8 @@ pub struct Grant {
     pub connector: ConnectorId,
     /// Of the consent, from [`Store::start_session`].
     pub sequence: i64,
+    /// The OAuth app that the consent was given to; for a key the instance's.
+    pub app: AppId,
     /// What the consent brought, or the key that a person gave.
     pub secret: Secret,
     /// What the provider's who-am-I call said; `None` keeps what is stored.
@@ -61,6 +63,8 @@ pub enum Granted {
 pub struct Connected {
     /// Which.
     pub connector: ConnectorId,
+    /// What it was connected with.
+    pub app: AppId,
     /// Its account's id.
     pub account: String,
     /// The user's id at the provider.
@@ -127,6 +131,8 @@ impl Store {
         let columns = Columns::of(&grant.secret, &key, &org, &locked.id).ok_or_else(|| StoreError::new(doing))?;
         let write = WriteSecret { credential: &locked.id, version, columns, due_at: grant.due_at, at: grant.at };
         write.run(&tx, doing, "").await?;
+        let app = "UPDATE credentials SET provider = $2 WHERE id = $1";
+        sql::run(&tx, doing, app, values![locked.id.as_str(), grant.app.to_string()]).await?;
         let note = "UPDATE connectors SET grant_sequence = $2, identity = COALESCE($3, identity) WHERE id = $1";
         sql::run(&tx, doing, note, values![id.as_str(), grant.sequence, grant.identity.clone()]).await?;
         for (name, value) in &grant.extras {
@@ -168,18 +174,25 @@ impl Store {
         #[derive(FromQueryResult)]
         struct Line {
             id: String,
+            org_id: String,
+            credential_id: String,
+            app: Option<String>,
             account: String,
             identity: Option<Value>,
         }
-        let sql = "SELECT id, account, identity FROM connectors WHERE provider = $1 AND health = $2 ORDER BY id";
+        let sql = "SELECT c.id, c.org_id, c.credential_id, k.provider AS app, c.account, c.identity FROM connectors c \
+                   JOIN credentials k ON k.id = c.credential_id WHERE c.provider = $1 AND c.health = $2 ORDER BY c.id";
         let values = values![provider, Health::Connected.as_str()];
         let lines: Vec<Line> = sql::all(self.db(), "list who is connected", sql, values).await?;
-        let read = |line: Line| Connected {
-            user: line.identity.as_ref().and_then(|identity| identity["id"].as_str()).map(str::to_owned),
-            connector: line.id.into(),
-            account: line.account,
+        let read = |line: Line| {
+            Ok(Connected {
+                user: line.identity.as_ref().and_then(|identity| identity["id"].as_str()).map(str::to_owned),
+                app: row::app_of(line.app.as_deref(), provider, &line.org_id, &line.credential_id)?,
+                connector: line.id.into(),
+                account: line.account,
+            })
         };
-        Ok(lines.into_iter().map(read).collect())
+        lines.into_iter().map(read).collect()
     }
 
     /// When this connector was last given a grant by a consent.

@@ -1,8 +1,9 @@
-//! Table `incidents`: providers that refuse so many at once that their verdicts are held. One row per provider, the last one.
+//! Table `incidents`: a provider refuses so many at once that its verdicts are held. One row per OAuth app, the last one; column
+//! `provider` has the app's name.
 
 use chrono::{DateTime, Utc};
 use holdfast_core::{
-    ConnectorId, CredentialId, Version,
+    AppId, ConnectorId, CredentialId, Version,
     credential::{Reason, Trouble},
     health::Event,
     ports::{Changed, Incident, StoreError},
@@ -41,12 +42,12 @@ impl Store {
         Ok(count.map_or(0, |count| count.count()))
     }
 
-    pub(crate) async fn find_incident(&self, provider: &str) -> Result<Option<Incident>, StoreError> {
+    pub(crate) async fn find_incident(&self, app: &AppId) -> Result<Option<Incident>, StoreError> {
         let sql = "SELECT i.since, i.passed_at, i.recovered, (SELECT COUNT(DISTINCT k.id) FROM credentials k \
                    JOIN connectors c ON c.credential_id = k.id \
-                   WHERE k.degraded_class = 'held' AND c.health = 'connected' AND c.provider = i.provider) AS held \
+                   WHERE k.degraded_class = 'held' AND c.health = 'connected' AND k.provider = i.provider) AS held \
                    FROM incidents i WHERE i.provider = $1";
-        let row: Option<Row> = sql::one(self.db(), "look for an incident", sql, values![provider]).await?;
+        let row: Option<Row> = sql::one(self.db(), "look for an incident", sql, values![app.to_string()]).await?;
         Ok(row.map(|row| Incident {
             since: row.since,
             passed: row.passed_at.is_some(),
@@ -57,44 +58,44 @@ impl Store {
 
     pub(crate) async fn open_incident(
         &self,
-        provider: &str,
+        app: &AppId,
         at: DateTime<Utc>,
         over_before: DateTime<Utc>,
     ) -> Result<Changed, StoreError> {
         let sql = "INSERT INTO incidents (provider, since) VALUES ($1, $2) \
                    ON CONFLICT (provider) DO UPDATE SET since = excluded.since, passed_at = NULL, recovered = 0 \
                    WHERE incidents.passed_at IS NOT NULL OR incidents.since < $3";
-        let values = values![provider, micros(at), micros(over_before)];
+        let values = values![app.to_string(), micros(at), micros(over_before)];
         Ok(sql::changed(sql::run(self.db(), "note an incident", sql, values).await?))
     }
 
-    pub(crate) async fn close_incident(&self, provider: &str, at: DateTime<Utc>) -> Result<Changed, StoreError> {
+    pub(crate) async fn close_incident(&self, app: &AppId, at: DateTime<Utc>) -> Result<Changed, StoreError> {
         let sql = "UPDATE incidents SET passed_at = $2 WHERE provider = $1 AND passed_at IS NULL";
-        Ok(sql::changed(sql::run(self.db(), "end an incident", sql, values![provider, micros(at)]).await?))
+        Ok(sql::changed(sql::run(self.db(), "end an incident", sql, values![app.to_string(), micros(at)]).await?))
     }
 
-    pub(crate) async fn count_recovered(&self, provider: &str) -> Result<(), StoreError> {
+    pub(crate) async fn count_recovered(&self, app: &AppId) -> Result<(), StoreError> {
         let sql = "UPDATE incidents SET recovered = recovered + 1 WHERE provider = $1 AND passed_at IS NULL";
-        sql::run(self.db(), "note a recovery", sql, values![provider]).await.map(|_| ())
+        sql::run(self.db(), "note a recovery", sql, values![app.to_string()]).await.map(|_| ())
     }
 
     /// Each in a transaction of its own. Of one whose mail went out in this very moment the recovery is told, too.
     pub(crate) async fn withdraw_verdicts(
         &self,
-        provider: &str,
+        app: &AppId,
         since: DateTime<Utc>,
         retry_at: DateTime<Utc>,
         at: DateTime<Utc>,
     ) -> Result<Vec<ConnectorId>, StoreError> {
         let look = "SELECT c.id AS connector_id, c.credential_id, c.epoch, c.health_reason AS reason \
-                    FROM connectors c \
-                    WHERE c.provider = $1 AND c.health = 'auth_failed' AND c.health_since >= $2 \
-                    AND c.health_reason IN ($3, $4) AND c.credential_id IS NOT NULL \
+                    FROM connectors c JOIN credentials k ON k.id = c.credential_id \
+                    WHERE k.provider = $1 AND c.health = 'auth_failed' AND c.health_since >= $2 \
+                    AND c.health_reason IN ($3, $4) \
                     AND NOT EXISTS (SELECT 1 FROM mail_items i JOIN mails m ON m.id = i.mail_id \
                     WHERE i.connector_id = c.id AND i.epoch = c.epoch AND i.kind = 'needs_you' \
                     AND (m.state IN ('sent', 'sending') OR m.unsure)) ORDER BY c.id";
         let (refused, lost) = (Reason::RefreshRefused.as_str(), Reason::ResponseLost.as_str());
-        let values = values![provider, micros(since), refused, lost];
+        let values = values![app.to_string(), micros(since), refused, lost];
         let untold: Vec<Untold> = sql::all(self.db(), "look for verdicts to take back", look, values).await?;
         let mut withdrawn = Vec::new();
         for verdict in untold {

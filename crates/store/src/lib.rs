@@ -65,7 +65,7 @@ pub use mails::{
     MailTrouble, TellAppTrouble, Told,
 };
 pub use milestones::Milestones;
-pub use oauth_apps::{AppSecret, StoredApp};
+pub use oauth_apps::{AppSecret, AppUse, StoredApp};
 pub use outbox::OutboxRow;
 pub use run_steps::{Began, RunStep, StepEnd};
 pub use runs::{Claimed, End, Queued, Run};

@@ -19,7 +19,7 @@ use std::{
 
 use async_trait::async_trait;
 use holdfast_core::{
-    ConnectorId, OrgId, TokenSet,
+    AppId, ConnectorId, OrgId, TokenSet,
     ports::{Castaway, Lifeboat, StoreError},
 };
 use secrecy::zeroize::Zeroizing;
@@ -48,6 +48,8 @@ pub struct KeptGrant {
     pub provider: String,
     /// The account that was asked for.
     pub account: String,
+    /// The OAuth app that the consent was given to.
+    pub app: AppId,
     /// What the code brought.
     pub tokens: TokenSet,
     /// What was granted, where the provider said it with the tokens.

@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use holdfast_core::{
-    Credential, CredentialId, Fingerprint, Health, OrgId, Secret, Snapshot, TokenSet, Version,
+    AppId, Credential, CredentialId, Fingerprint, Health, OrgId, Secret, Snapshot, TokenSet, Version,
     credential::{Backoff, Degraded, Reason, Trouble},
     ports::StoreError,
 };
@@ -21,7 +21,7 @@ use crate::{
 /// What [`Row`] is read from; `c`, `k` and `o` are connector, credential and org.
 pub(crate) const SELECT: &str = "SELECT c.id, c.org_id, c.credential_id, c.provider, c.account, c.name, c.alias, \
      c.health, c.health_reason, c.health_detail, c.health_since, c.epoch, c.identity, c.created_at, \
-     k.kind, k.sealed, k.version, k.scopes, k.obtained_at, k.expires_at, k.expires_assumed, k.refresh_expires_at, \
+     k.provider AS app, k.kind, k.sealed, k.version, k.scopes, k.obtained_at, k.expires_at, k.expires_assumed, k.refresh_expires_at, \
      k.ends_at, k.base_url, k.rotated_at, k.due_at, k.retry_at, k.failures, k.degraded_class, k.degraded_since, k.answer_lost, \
      o.sealed_data_key \
      FROM connectors c JOIN credentials k ON k.id = c.credential_id JOIN orgs o ON o.id = c.org_id";
@@ -42,6 +42,7 @@ pub(crate) struct Row {
     epoch: i64,
     identity: Option<Value>,
     created_at: DateTime<Utc>,
+    app: Option<String>,
     kind: String,
     sealed: Option<Vec<u8>>,
     version: i64,
@@ -75,6 +76,7 @@ impl Row {
             _ => None,
         };
         let credential = Credential {
+            app: app_of(self.app.as_deref(), &self.provider, &self.org_id, &self.credential_id)?,
             version: Version(self.version),
             secret,
             rotated_at: self.rotated_at,
@@ -242,6 +244,13 @@ pub(crate) fn open_tokens(
     let plain = key.open(place, sealed)?;
     let opened: Opened = serde_json::from_slice(&plain).map_err(|_| Unopenable)?;
     Ok((opened.access_token.into(), opened.refresh_token.map(SecretString::from)))
+}
+
+/// The OAuth app of a credential. One of another org would be asked for in vain, and is not even tried.
+pub(crate) fn app_of(stored: Option<&str>, provider: &str, org: &str, credential: &str) -> Result<AppId, StoreError> {
+    let app = stored.map_or_else(|| Some(AppId::instance(provider)), AppId::parse);
+    app.filter(|app| app.provider() == provider && app.org().is_none_or(|of| of.as_str() == org))
+        .ok_or_else(|| nonsense("credentials", "provider", credential))
 }
 
 pub(crate) fn health(word: &str, connector: &str) -> Result<Health, StoreError> {

@@ -1,7 +1,7 @@
 //! Table `connect_sessions`: a link, a consent that was started, its state.
 
 use chrono::{DateTime, Utc};
-use holdfast_core::{ConnectorId, OrgId, ports::StoreError};
+use holdfast_core::{AppId, ConnectorId, OrgId, ports::StoreError};
 use sea_orm::FromQueryResult;
 use secrecy::SecretString;
 use serde_json::Value;
@@ -65,6 +65,8 @@ pub struct StartSession {
     pub state_hash: [u8; 32],
     /// SHA-256 of the browser's cookie.
     pub browser_hash: [u8; 32],
+    /// The OAuth app that the person is asked for; `None`: a key is asked for.
+    pub app: Option<AppId>,
     /// The PKCE verifier; sealed at rest.
     pub verifier: Option<SecretString>,
     /// The account that the person named, where the connector has none yet.
@@ -98,6 +100,8 @@ pub struct Session {
     pub account: Option<String>,
     /// Whether a key was asked for then; `None`: the provider's first way.
     pub by_key: Option<bool>,
+    /// See [`StartSession::app`]; `None` also where no consent was started.
+    pub app: Option<AppId>,
     /// Of the consent that was started last in it; 0 before the first.
     pub sequence: i64,
     /// SHA-256 of the browser's cookie.
@@ -180,6 +184,7 @@ struct Row {
     user_id: Option<String>,
     account: Option<String>,
     by_key: Option<bool>,
+    app: Option<String>,
     sequence: i64,
     created_at: DateTime<Utc>,
     expires_at: DateTime<Utc>,
@@ -191,7 +196,8 @@ struct Row {
 }
 
 const COLUMNS: &str = "id, org_id, connector_id, browser_hash, sealed_verifier, purpose, return_url, way, user_id, account, \
-                       by_key, sequence, created_at, expires_at, state_expires_at, state_used_at, worker, progress, result";
+                       by_key, app, sequence, created_at, expires_at, state_expires_at, state_used_at, worker, progress, \
+                       result";
 const VERIFIER: &str = "verifier";
 
 impl Store {
@@ -263,8 +269,8 @@ impl Store {
             None => None,
         };
         let update = "UPDATE connect_sessions SET state_hash = $2, browser_hash = $3, sealed_verifier = $4, \
-                      sequence = $5, state_expires_at = $6, state_used_at = NULL, worker = NULL, progress = NULL, result = NULL, account = $7, \
-                      by_key = $8 WHERE id = $1";
+                      sequence = $5, state_expires_at = $6, state_used_at = NULL, worker = NULL, progress = NULL, \
+                      result = NULL, account = $7, by_key = $8, app = $9 WHERE id = $1";
         let sequence = sequence.map_or(0, |sequence| sequence.number);
         let values = values![
             session.id.as_str(),
@@ -275,6 +281,7 @@ impl Store {
             micros(start.state_expires_at),
             start.account.clone(),
             start.by_key,
+            start.app.as_ref().map(AppId::to_string),
         ];
         if sql::run(&tx, doing, update, values).await? == 0 {
             tx.rollback().await.map_err(failed(doing))?;
@@ -342,8 +349,14 @@ impl Store {
             None if row.user_id.is_some() => Way::SignedIn,
             None => Way::Link,
         };
+        let app = match row.app.as_deref().map(AppId::parse) {
+            None => None,
+            Some(Some(app)) if app.org().is_none_or(|of| *of == org) => Some(app),
+            Some(_) => return Err(nonsense("connect_sessions", "app", &row.id)),
+        };
         Ok(Session {
             way,
+            app,
             worker_alive,
             purpose: Purpose::parse(&row.purpose).ok_or_else(|| nonsense("connect_sessions", "purpose", &row.id))?,
             id: row.id,

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use anyhow::{Context, ensure};
 use holdfast_app::seams::{OsRandom, SystemClock};
 use holdfast_core::{
-    Secret,
+    AppId, Secret,
     ports::{ClaimDue, Clock as _, DueStore as _},
 };
 use holdfast_store::{Created, MasterKey, NewConnector, Options, Store};
@@ -45,7 +45,8 @@ pub(super) async fn run(report: &mut Report) -> anyhow::Result<()> {
     let seeded = uptime() - started;
 
     let now = SystemClock.now();
-    let wish = ClaimDue { provider: "zendesk", now, holder: "bench", ttl: Duration::from_mins(1), limit: BATCH };
+    let zendesk = AppId::instance("zendesk");
+    let wish = ClaimDue { app: &zendesk, now, holder: "bench", ttl: Duration::from_mins(1), limit: BATCH };
     let plan = store.explain_claim(&wish).await?;
     eprintln!("how a claim is made:\n{plan}");
     let by_index = plan.contains("credentials_due") && !plan.contains("Seq Scan on c");
@@ -94,6 +95,7 @@ async fn seed(store: &Store, database: &Database) -> anyhow::Result<()> {
         name: "First".to_owned(),
         alias: None,
         secret: Secret::ApiKey(SecretString::from("k".repeat(200))),
+        app: None,
         due_at: None,
         extras: Vec::new(),
         at: now,

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use axum::http::StatusCode;
 use chrono::{DateTime, TimeDelta, Utc};
 use holdfast_core::{
-    ConnectorId, CredentialId, OrgId, Provider, Secret, TokenSet, exchange,
+    AppId, ConnectorId, CredentialId, OrgId, Provider, Secret, TokenSet, exchange,
     provider::{Account, ApiKeyAuth, Auth, OAuth2},
     refresh::timing,
 };
@@ -101,6 +101,7 @@ pub(super) async fn for_link(
             name,
             alias: None,
             secret: Secret::Absent,
+            app: None,
             due_at: None,
             extras: Vec::new(),
             at: app.seams.clock.now(),
@@ -146,11 +147,12 @@ async fn prepare(app: &App, org: &OrgId, body: NewConnectorBody) -> Result<Prepa
     let provider = known_provider(app, &body.provider)?;
     let account = provider.account(&body.account).map_err(|invalid| Problem::invalid("account", invalid.message))?;
     let now = app.seams.clock.now();
-    let (secret, extras) = match body.credential {
-        None => (Secret::Absent, Vec::new()),
+    let (secret, extras, given_to) = match body.credential {
+        None => (Secret::Absent, Vec::new(), None),
         Some(input) => {
-            held_by_us(app, provider.as_ref(), &input).await?;
-            credential(input, provider.as_ref(), &account, now)?
+            let given_to = given_to(app, org, provider.as_ref(), input.client_id.as_deref()).await?;
+            let (secret, extras) = credential(input, provider.as_ref(), &account, now)?;
+            (secret, extras, given_to)
         }
     };
     let new = NewConnector {
@@ -161,6 +163,7 @@ async fn prepare(app: &App, org: &OrgId, body: NewConnectorBody) -> Result<Prepa
         alias: body.alias.map(|alias| checked_alias(&alias)).transpose()?,
         due_at: due_at(app, &account, &provider.auth(&account), &secret),
         secret,
+        app: given_to,
         extras,
         at: now,
     };
@@ -174,17 +177,26 @@ fn is_renewed(provider: &dyn Provider, secret: &Secret) -> bool {
     secret.tokens().is_some_and(|tokens| tokens.refresh_token.is_some() || upgraded(tokens))
 }
 
-/// Tokens can only be renewed by the OAuth app that they were given to (RFC 6749 section 6).
-async fn held_by_us(app: &App, provider: &dyn Provider, input: &CredentialInput) -> Result<(), Problem> {
-    let Some(theirs) = &input.client_id else { return Ok(()) };
+/// The OAuth app that tokens were given to: only that one can renew them (RFC 6749 section 6). Where nobody says which,
+/// the one that consents of this org are given to.
+async fn given_to(
+    app: &App,
+    org: &OrgId,
+    provider: &dyn Provider,
+    client_id: Option<&str>,
+) -> Result<Option<AppId>, Problem> {
     let about = provider.about();
-    match app.apps.of(about.id).await? {
-        Some(ours) if ours.client_id == *theirs => Ok(()),
-        ours => {
-            let ours = if ours.is_some() { "has another one" } else { "has none" };
+    let ours = app.apps.for_consent(org, about.id).await?;
+    let Some(client_id) = client_id else { return Ok(ours.map(|(id, _)| id)) };
+    let instances = app.apps.instances(about.id).await?.map(|client| (AppId::instance(about.id), client));
+    let known: Vec<_> = ours.into_iter().chain(instances).collect();
+    match known.iter().find(|(_, client)| client.client_id == client_id) {
+        Some((id, _)) => Ok(Some(id.clone())),
+        None => {
+            let ours = if known.is_empty() { "there is none here" } else { "there is another one here" };
             let detail = format!(
-                "These tokens were given to another OAuth app of {}, and this installation {ours}: nobody could renew \
-                 them. Set that app up here, or connect the account anew.",
+                "These tokens were given to an OAuth app of {}, and {ours}: nobody could renew them. Set that app up \
+                 here, or connect the account anew.",
                 about.name
             );
             Err(Problem::invalid("credential.client_id", detail))

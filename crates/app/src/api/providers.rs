@@ -108,7 +108,7 @@ pub(super) async fn list(State(app): State<Arc<App>>, caller: Caller) -> Result<
     let mut data = Vec::new();
     for provider in app.providers().iter() {
         let about = provider.about();
-        let set_up = about.takes_keys() || app.apps.is_set_up(about.id).await?;
+        let set_up = about.takes_keys() || app.apps.is_set_up(caller.org(), about.id).await?;
         data.push(ProviderBody::new(provider.as_ref(), set_up));
     }
     Ok(Json(List { data, next_cursor: None }))

@@ -1,12 +1,13 @@
 //! `holdfast doctor`: one line for each thing that has to be right, with a remedy where it is not.
 
-use std::{process::ExitCode, time::Duration};
+use std::{fmt::Write as _, process::ExitCode, time::Duration};
 
+use chrono::{DateTime, TimeDelta, Utc};
 use holdfast_core::{
     ports::{Body, HttpRequest},
     provider::AuthKind,
 };
-use holdfast_store::{AppSecret, LifeboatState, Store, StoredApp};
+use holdfast_store::{LifeboatState, Store, StoredApp};
 use http::{HeaderMap, Method};
 use serde::Serialize;
 
@@ -15,7 +16,8 @@ use crate::{
     app::{self, CLOCK_TOLERANCE_SECS, LOSES_COMMITS},
     config::{Config, ConfigError},
     mail::{Smtp, Transport as _},
-    oauth_apps, registry,
+    oauth_apps::{self, SECRET_WARNING_DAYS},
+    registry,
     seams::Seams,
 };
 
@@ -60,7 +62,7 @@ pub(super) async fn run(loaded: Result<Config, ConfigError>, output: Output) -> 
 async fn examine(config: Config) -> anyhow::Result<Vec<Finding>> {
     let mut findings = Vec::new();
     let seams = Seams::system(&config)?;
-    let (mut stored, mut used) = (Vec::new(), Vec::new());
+    let (mut stored, mut own, mut used) = (Vec::new(), Vec::new(), Vec::new());
     if config.master_key.is_none() {
         let remedy = "holdfast master-key new > master.key && chmod 600 master.key, then set master_key_file";
         findings.push(bad("master key", "none is set", remedy));
@@ -70,6 +72,7 @@ async fn examine(config: Config) -> anyhow::Result<Vec<Finding>> {
         if let Some(store) = store {
             findings.push(examine_lifeboat(store.lifeboat(config.lifeboat_dir()).check().await, &config));
             stored = store.oauth_apps().await?;
+            own = store.own_oauth_apps().await?;
             used = store.providers_in_use().await?;
             if !store.has_users().await? {
                 let detail = "nobody can sign in yet; `holdfast serve` logs a link that makes the first owner";
@@ -80,6 +83,7 @@ async fn examine(config: Config) -> anyhow::Result<Vec<Finding>> {
     findings.extend(examine_redis(&config, &seams).await?);
     findings.push(examine_mail_server(&config).await);
     findings.extend(examine_providers(&config, &seams, &stored, &used));
+    findings.extend(examine_own_apps(&own, seams.clock.now()));
     findings.push(examine_public_url(&config, &seams).await);
     Ok(findings)
 }
@@ -210,10 +214,9 @@ fn examine_providers(config: &Config, seams: &Seams, stored: &[StoredApp], used:
     for provider in providers.iter().filter(|provider| provider.about().auth_kind == AuthKind::OAuth2) {
         let about = provider.about();
         let of_ui = stored.iter().find(|app| app.provider == about.id);
-        let opens = |secret: &Option<AppSecret>| secret.as_ref().is_none_or(|secret| secret.secret.is_some());
         if config.oauth_apps.contains_key(about.id) {
             findings.push(good("OAuth app", format!("{} has one, in the configuration", about.name)));
-        } else if of_ui.is_some_and(|app| !opens(&app.secret) || !opens(&app.next_secret)) {
+        } else if of_ui.is_some_and(|app| !opens(app)) {
             let remedy = "enter it again in the web UI, under Settings, OAuth apps";
             findings.push(bad("OAuth app", format!("a client secret of {} cannot be opened", about.name), remedy));
         } else if of_ui.is_some() {
@@ -241,6 +244,31 @@ fn examine_providers(config: &Config, seams: &Seams, stored: &[StoredApp], used:
         findings.push(bad("client secret", warning, "see the provider's page of the OAuth app"));
     }
     findings
+}
+
+fn opens(app: &StoredApp) -> bool {
+    [&app.secret, &app.next_secret].into_iter().flatten().all(|secret| secret.secret.is_some())
+}
+
+/// Apps of single organisations are their admins' matter, who see on their pages what is wrong; here they are counted.
+fn examine_own_apps(own: &[StoredApp], now: DateTime<Utc>) -> Option<Finding> {
+    if own.is_empty() {
+        return None;
+    }
+    let unreadable = own.iter().filter(|app| !opens(app)).count();
+    let soon = now + TimeDelta::days(SECRET_WARNING_DAYS);
+    let ending = own.iter().filter(|app| app.secret_expires_at.is_some_and(|end| end <= soon)).count();
+    let mut detail = format!("{} of organisations", own.len());
+    if ending > 0 {
+        let _fits =
+            write!(detail, "; of {ending} the client secret has ended or ends within {SECRET_WARNING_DAYS} days");
+    }
+    if unreadable == 0 {
+        return Some(good("own OAuth apps", detail));
+    }
+    let remedy =
+        "bring back the key that they were sealed with, or have them entered again under Settings, Your OAuth apps";
+    Some(bad("own OAuth apps", format!("{detail}; of {unreadable} a client secret cannot be opened"), remedy))
 }
 
 async fn examine_public_url(config: &Config, seams: &Seams) -> Finding {

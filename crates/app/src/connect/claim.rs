@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use holdfast_core::OrgId;
+use holdfast_core::{AppId, OrgId};
 use holdfast_store::{GrantClaim, GrantClaimed, Rival, Session};
 
 use super::{asked::Asked, ending::Ending};
@@ -14,7 +14,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(12);
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// What the consent of this session claims, where its provider's grants touch each other.
-pub(super) fn of(asked: &Asked, session: &Session) -> Option<GrantClaim> {
+pub(super) fn of(asked: &Asked, session: &Session, app: &AppId) -> Option<GrantClaim> {
     let grants = asked.provider.grants();
     (grants.one_per_account || grants.end_together).then(|| GrantClaim {
         consent: session.consent(),
@@ -22,13 +22,14 @@ pub(super) fn of(asked: &Asked, session: &Session) -> Option<GrantClaim> {
         connector: session.connector.clone(),
         provider: asked.snapshot.provider.clone(),
         account: asked.account.id.clone(),
+        app: app.clone(),
         alone: grants.one_per_account,
     })
 }
 
 /// Claims it. Waits a little for what is under way: most consents end within seconds.
-pub(super) async fn hold(app: &App, asked: &Asked, session: &Session) -> Result<(), Ending> {
-    let Some(claim) = of(asked, session) else { return Ok(()) };
+pub(super) async fn hold(app: &App, asked: &Asked, session: &Session, app_id: &AppId) -> Result<(), Ending> {
+    let Some(claim) = of(asked, session, app_id) else { return Ok(()) };
     let deadline = app.seams.clock.uptime() + LONGEST_WAIT;
     loop {
         let attempt = || app.store.claim_grant(&claim, app.seams.clock.now());

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use holdfast_core::{
-    ApiClient, Identity, Secret, Snapshot,
+    ApiClient, AppId, Identity, Secret, Snapshot,
     error::ErrorKind,
     exchange::{self, Grant as CodeGrant, Outcome},
-    ports::{OAuthApp, StoreError},
+    ports::{OAuthApp, OAuthApps as _, StoreError},
     provider::{Auth, CallbackRefused, OAuth2},
     refresh::timing,
 };
@@ -99,7 +99,10 @@ async fn take_key(app: &Arc<App>, session: &Session, key: SecretString, progress
         Ok(asked) if matches!(asked.auth, Auth::ApiKey(_)) => {
             let secret = Secret::ApiKey(key);
             let ending = match checked(app, session, &asked, &secret, None, progress).await {
-                Ok(checked) => store(app, session, &asked, &secret, session.sequence, checked).await,
+                Ok(checked) => {
+                    let app_id = AppId::instance(asked.provider.about().id);
+                    store(app, session, &asked, &app_id, &secret, session.sequence, checked).await
+                }
                 Err(ending) => ending,
             };
             ended(asked.provider.about().name, ending)
@@ -145,11 +148,11 @@ async fn settle(
         Ok(checked) => {
             // What was found out needs not be asked again, when the token may be over.
             keep(app, &KeptGrant { checked: Some(checked.clone()), ..grant.clone() }).await;
-            store(app, session, asked, &secret, grant.sequence, checked).await
+            store(app, session, asked, &grant.app, &secret, grant.sequence, checked).await
         }
         Err(ending) => {
             // The mistaken grant is given back; nothing of it was stored.
-            give_back(app, session, asked, &secret).await;
+            give_back(app, session, asked, &grant.app, &secret).await;
             ending
         }
     }
@@ -172,7 +175,7 @@ async fn take_out(app: &App, grant: &KeptGrant) {
 }
 
 /// Of a consent whose end is not noted yet.
-async fn give_back(app: &Arc<App>, session: &Session, asked: &Asked, secret: &Secret) {
+async fn give_back(app: &Arc<App>, session: &Session, asked: &Asked, app_id: &AppId, secret: &Secret) {
     let (Auth::OAuth2(facts), Secret::Tokens(tokens)) = (&asked.auth, secret) else { return };
     let provider = &asked.snapshot.provider;
     let (mut user, mut account) = (None, asked.account.id.clone());
@@ -183,9 +186,10 @@ async fn give_back(app: &Arc<App>, session: &Session, asked: &Asked, secret: &Se
         let Ok(identity) = api.identity().await else { return };
         (user, account) = (Some(identity.user_id), identity.account_id);
     }
-    if let Ok(Some(client)) = app.apps.of(provider).await {
+    if let Ok(Some(client)) = app.apps.find(app_id).await {
         let giving = Giving {
             provider: Arc::clone(&asked.provider),
+            app: app_id.clone(),
             facts: facts.clone(),
             client,
             token: tokens.access_token.clone(),
@@ -262,8 +266,10 @@ async fn may_redeem(
     session: &Session,
     query: &[(String, String)],
 ) -> Result<OAuthApp, Ending> {
-    let client = match app.apps.of(&asked.snapshot.provider).await {
+    let app_id = begun_with(asked, session);
+    let client = match app.apps.find(&app_id).await {
         Ok(Some(client)) => client,
+        Ok(None) if app_id.org().is_some() => return Err(Ending::AppReplaced),
         Ok(None) => return Err(Ending::NoApp),
         Err(error) => {
             warn!(%error, "the OAuth app cannot be read");
@@ -285,8 +291,13 @@ async fn may_redeem(
             });
         }
     }
-    claim::hold(app, asked, session).await?;
+    claim::hold(app, asked, session, &app_id).await?;
     Ok(client)
+}
+
+/// The OAuth app that the person was asked for. A code is good for that one alone, whatever the org has now.
+fn begun_with(asked: &Asked, session: &Session) -> AppId {
+    session.app.clone().unwrap_or_else(|| AppId::instance(asked.provider.about().id))
 }
 
 async fn redeem(
@@ -313,6 +324,7 @@ async fn redeem(
         sequence: session.sequence,
         provider: asked.snapshot.provider.clone(),
         account: asked.account.id.clone(),
+        app: begun_with(asked, session),
         tokens: exchange::merge(facts, None, &answer, app.seams.clock.now()),
         scopes: answer.scopes,
         checked: None,
@@ -396,6 +408,7 @@ async fn store(
     app: &Arc<App>,
     session: &Session,
     asked: &Asked,
+    app_id: &AppId,
     secret: &Secret,
     sequence: i64,
     checked: CheckedGrant,
@@ -407,13 +420,13 @@ async fn store(
         match app.engine.insist("name the account of a connector", name).await {
             Created::New(_) => {}
             Created::Exists(own) if own == *id => {
-                give_back(app, session, asked, secret).await;
+                give_back(app, session, asked, app_id, secret).await;
                 let named = app.engine.snapshot(id).await.ok().flatten().map(|named| named.account.clone());
                 let got = account.display.clone();
                 return Ending::OtherAccount { expected: named.unwrap_or_default(), got, got_id: account.id.clone() };
             }
             Created::Exists(other) | Created::AliasTaken(other) => {
-                give_back(app, session, asked, secret).await;
+                give_back(app, session, asked, app_id, secret).await;
                 return Ending::Taken { account: account.display.clone(), connector: Some(other.to_string()) };
             }
         }
@@ -421,6 +434,7 @@ async fn store(
     let grant = Grant {
         connector: id.clone(),
         sequence,
+        app: app_id.clone(),
         due_at: due_at(app, asked, secret),
         secret: secret.clone(),
         identity: Some(checked.identity),
@@ -428,7 +442,7 @@ async fn store(
         at: app.seams.clock.now(),
         actor: checked.actor,
     };
-    let claim = claim::of(asked, session);
+    let claim = claim::of(asked, session, app_id);
     let granted = app.engine.insist("store a new grant", || app.store.store_claimed(&grant, claim.as_ref())).await;
     app.changed(id);
     match granted {
@@ -445,14 +459,14 @@ async fn store(
             Ending::Connected { account: account.display.clone(), who: checked.who, again, lacks }
         }
         Granted::Older => {
-            give_back(app, session, asked, secret).await;
+            give_back(app, session, asked, app_id, secret).await;
             Ending::Overtaken
         }
         // Another one was made since, and has ended this one: there is nothing to give back.
         Granted::Held(rival) => claim::held(rival, &session.org, &account.display),
         Granted::UnderWay => Ending::UnderWay,
         Granted::Gone => {
-            give_back(app, session, asked, secret).await;
+            give_back(app, session, asked, app_id, secret).await;
             Ending::Removed
         }
     }

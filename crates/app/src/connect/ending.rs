@@ -50,6 +50,8 @@ pub(crate) enum Ending {
     NothingReceived,
     /// There is no OAuth app.
     NoApp,
+    /// The org's own OAuth app that was asked for is there no more.
+    AppReplaced,
     /// What was kept of its start cannot be read.
     StartLost,
     /// The code is used up or too old.
@@ -164,7 +166,16 @@ impl Ended {
             ),
             Ending::NoApp => (
                 "There is no OAuth app".to_owned(),
-                "Whoever runs this installation has to set up an OAuth app first.".to_owned(),
+                "Whoever runs this installation, or an owner or admin of your organisation, has to set one up first. Nothing was \
+                 changed."
+                    .to_owned(),
+            ),
+            Ending::AppReplaced => (
+                "The OAuth app was replaced meanwhile".to_owned(),
+                format!(
+                    "Your organisation's own OAuth app was taken out or given another client id while you were at {name}. \
+                     {again}, with the one that is set up now; nothing was changed."
+                ),
             ),
             Ending::StartLost => (
                 "This consent cannot be finished".to_owned(),
@@ -177,7 +188,7 @@ impl Ended {
             Ending::AppRefused { code } => (
                 "The OAuth app is refused".to_owned(),
                 format!(
-                    "{name} refuses the app or what it asks for ({}). Whoever runs this installation has to correct it; \
+                    "{name} refuses the app or what it asks for ({}). Whoever set it up has to correct it; \
                      then {open}. Nothing was changed.",
                     code.as_deref().unwrap_or("without an error code")
                 ),
@@ -354,6 +365,7 @@ mod tests {
             Ending::UnknownError,
             Ending::NothingReceived,
             Ending::NoApp,
+            Ending::AppReplaced,
             Ending::StartLost,
             Ending::NotAccepted,
             Ending::AppRefused { code: Some("invalid_client".to_owned()) },

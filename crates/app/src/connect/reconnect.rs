@@ -108,7 +108,7 @@ pub(super) async fn show(
         when,
         moment: moment(at),
         scopes: about.scopes.iter().map(|scope| scope.words).collect(),
-        ways: ways(&app, about, Some(&snapshot)).await?,
+        ways: ways(&app, &snapshot.org, about, Some(&snapshot)).await?,
         name: line(&called::connector(&app, &snapshot), 100),
         account,
     };

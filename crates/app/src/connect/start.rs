@@ -8,7 +8,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use holdfast_core::{
-    Health, Secret, Snapshot,
+    Health, OrgId, Secret, Snapshot,
     exchange::{AuthorizeUrl, authorize_url},
     ports::StoreError,
     provider::{About, Auth, Provider},
@@ -54,11 +54,16 @@ pub(crate) struct Ways {
 
 /// Those of a provider. The first is the way of the credential that a connector has, else OAuth where an app is set up
 /// for it.
-pub(crate) async fn ways(app: &App, about: &About, snapshot: Option<&Snapshot>) -> Result<Ways, StoreError> {
+pub(crate) async fn ways(
+    app: &App,
+    org: &OrgId,
+    about: &About,
+    snapshot: Option<&Snapshot>,
+) -> Result<Ways, StoreError> {
     if !about.has_choice() {
         return Ok(Ways { key: about.takes_keys(), both: false });
     }
-    let set_up = app.apps.of(about.id).await?.is_some();
+    let set_up = app.apps.is_set_up(org, about.id).await?;
     let has_key = snapshot.is_some_and(|snapshot| matches!(snapshot.credential.secret, Secret::ApiKey(_)));
     Ok(Ways { key: has_key || !set_up, both: set_up })
 }
@@ -134,7 +139,7 @@ async fn page(
         account: display,
         org: &org,
         scopes: about.scopes.iter().map(|scope| scope.words).collect(),
-        ways: ways(app, about, Some(snapshot)).await?,
+        ways: ways(app, &snapshot.org, about, Some(snapshot)).await?,
         field,
     };
     let title = format!("{} {}", if again { "Reconnect" } else { "Connect" }, display.unwrap_or(about.name));
@@ -173,7 +178,7 @@ pub(super) async fn start(
     let mut session = open_session(&app, &link).await?;
     let Posted(form) = form?;
     let (snapshot, provider) = connector(&app, &session).await.map_err(not_asked)?;
-    session.by_key = Some(ways(&app, provider.about(), Some(&snapshot)).await?.by_key(&form.by));
+    session.by_key = Some(ways(&app, &snapshot.org, provider.about(), Some(&snapshot)).await?.by_key(&form.by));
     if let Some(typed) = form.account.filter(|_| session.purpose == Purpose::Connect) {
         // It stays with this consent until the grant is stored, so that a slip can be mended.
         match provider.account(&typed) {
@@ -204,7 +209,7 @@ pub(crate) async fn begin(
     let Some(provider) = app.providers().find(&snapshot.provider).cloned() else {
         return Err(no_app(&snapshot.provider));
     };
-    let by_key = ways(app, provider.about(), Some(snapshot)).await?.by_key(by);
+    let by_key = ways(app, &snapshot.org, provider.about(), Some(snapshot)).await?.by_key(by);
     let asked = about(Arc::clone(snapshot), provider, account.as_deref(), Some(by_key)).map_err(not_asked)?;
     let at = app.seams.clock.now();
     let session = NewSession {
@@ -219,7 +224,8 @@ pub(crate) async fn begin(
         at,
         expires_at: at + LINK_LIFE,
     };
-    if matches!(asked.auth, Auth::OAuth2(_)) && app.apps.of(&snapshot.provider).await?.is_none() {
+    if matches!(asked.auth, Auth::OAuth2(_)) && app.apps.for_consent(&snapshot.org, &snapshot.provider).await?.is_none()
+    {
         return Err(no_app(asked.provider.about().name));
     }
     app.store.create_session(&session).await?;
@@ -240,13 +246,13 @@ async fn send(
     browser: &str,
 ) -> Result<HeaderValue, Trouble> {
     let client = match &asked.auth {
-        Auth::OAuth2(facts) => match app.apps.of(&asked.snapshot.provider).await? {
-            Some(client) => Some((facts, client)),
+        Auth::OAuth2(facts) => match app.apps.for_consent(&asked.snapshot.org, &asked.snapshot.provider).await? {
+            Some((id, client)) => Some((facts, id, client)),
             None => return Err(no_app(asked.provider.about().name)),
         },
         Auth::ApiKey(_) => None,
     };
-    let pkce = client.as_ref().is_some_and(|(facts, _)| facts.pkce);
+    let pkce = client.as_ref().is_some_and(|(facts, ..)| facts.pkce);
     let random = app.seams.random.as_ref();
     let (state, verifier) = (keys::secret_text("", random), keys::secret_text("", random));
     let at = app.seams.clock.now();
@@ -254,6 +260,7 @@ async fn send(
         link_hash: *link_hash,
         state_hash: keys::hash(state.expose_secret()),
         browser_hash: keys::hash(browser),
+        app: client.as_ref().map(|(_, id, _)| id.clone()),
         verifier: pkce.then(|| verifier.clone()),
         account,
         by_key: client.is_none(),
@@ -264,7 +271,7 @@ async fn send(
         return Err(spent());
     }
     let target = match client {
-        Some((facts, client)) => {
+        Some((facts, _, client)) => {
             let redirect_uri = app.redirect_uri();
             let parts = AuthorizeUrl {
                 client_id: &client.client_id,
@@ -315,7 +322,8 @@ pub(crate) fn no_app(provider: &str) -> Trouble {
     Trouble::outside(
         StatusCode::SERVICE_UNAVAILABLE,
         format!("{provider} cannot be connected yet"),
-        "Whoever runs this installation has to set up an OAuth app for it first.",
+        "It needs an OAuth app first: whoever runs this installation can set one up for everybody, and an owner or admin one \
+         of your organisation's own, under Settings.",
     )
 }
 

@@ -275,8 +275,13 @@ async fn app_refused(app: &App, mail: &ClaimedMail, reader: &Reader) -> anyhow::
     if operator && trouble.orgs > 1 {
         waiting = format!("{waiting} of {}", counted(trouble.orgs, "organisation"));
     }
-    let button = if operator {
-        let url = app.url(&format!("settings/oauth-apps/{}", trouble.provider));
+    let provider = trouble.app.provider();
+    let own = trouble.app.org().is_some();
+    let button = if own {
+        let url = app.url(&format!("settings/own-apps/{provider}"));
+        Button { url, label: "Open your OAuth app".to_owned() }
+    } else if operator {
+        let url = app.url(&format!("settings/oauth-apps/{provider}"));
         Button { url, label: "Open the OAuth app".to_owned() }
     } else {
         Button { url: app.url(""), label: "Open Holdfast".to_owned() }
@@ -285,9 +290,10 @@ async fn app_refused(app: &App, mail: &ClaimedMail, reader: &Reader) -> anyhow::
     let context = AppRefused {
         frame,
         operator,
-        provider: provider_name(app, &trouble.provider),
-        provider_id: line(&trouble.provider, NAME),
-        configured: app.config.oauth_apps.contains_key(&trouble.provider),
+        own,
+        provider: provider_name(app, provider),
+        provider_id: line(provider, NAME),
+        configured: app.config.oauth_apps.contains_key(provider),
         since: moment(trouble.since),
         waiting,
         verb: if trouble.connectors == 1 { "waits" } else { "wait" },

@@ -158,8 +158,10 @@ pub(super) struct ExpiresSoon {
 pub(super) struct AppRefused {
     #[serde(flatten)]
     pub(super) frame: Frame,
-    /// Whether it is for those who can mend it.
+    /// Whether it is about the instance's app, and for those who can mend it.
     pub(super) operator: bool,
+    /// Whether it is about the org's own, which its admins can mend.
+    pub(super) own: bool,
     pub(super) provider: String,
     pub(super) provider_id: String,
     /// Whether the app stands in the configuration; else it was set on its page.
@@ -346,6 +348,7 @@ mod tests {
                 Some(("https://hub.example/settings/oauth-apps/zendesk", "Open the OAuth app")),
             ),
             operator: true,
+            own: false,
             provider: "Zendesk".to_owned(),
             provider_id: "zendesk".to_owned(),
             configured: true,
@@ -412,7 +415,19 @@ mod tests {
             frame: frame("an owner", Some(("https://hub.example/", "Open Holdfast"))),
             ..app_refused()
         };
+        let own = AppRefused {
+            operator: false,
+            own: true,
+            frame: frame("an owner", Some(("https://hub.example/settings/own-apps/zendesk", "Open your OAuth app"))),
+            ..app_refused()
+        };
         let views = Views::load().unwrap();
+        let own = render(&views, &own).unwrap();
+        assert!(own.subject.starts_with("Zendesk refuses your organisation's OAuth app"), "{}", own.subject);
+        for part in [&own.text, &own.html] {
+            assert!(part.contains("https://hub.example/settings/own-apps/zendesk"), "{part}");
+            assert!(part.contains("nobody has to reconnect") && !part.contains("people who"), "{part}");
+        }
         let (needs_you, org) = (render(&views, &connector_needs_you()).unwrap(), render(&views, &org).unwrap());
 
         assert_eq!((button(&needs_you), button(&org)), (1, 1));

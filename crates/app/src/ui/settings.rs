@@ -1,4 +1,4 @@
-//! Settings: one's own account, organisations, API keys, and the instance's OAuth apps.
+//! Settings: one's own account, organisations, API keys, OAuth apps of the org, and the instance's.
 
 mod account;
 mod browsers;
@@ -10,7 +10,7 @@ mod organisations;
 use std::sync::Arc;
 
 use axum::{extract::State, response::Response};
-use holdfast_core::{Role, provider::AuthKind};
+use holdfast_core::{OrgId, Role, provider::AuthKind};
 use serde::Serialize;
 
 use super::{
@@ -37,6 +37,7 @@ struct Overview {
     organisations: usize,
     /// `None`: not theirs to see.
     keys: Option<usize>,
+    own_apps: Option<Apps>,
     apps: Option<Apps>,
 }
 
@@ -58,18 +59,19 @@ async fn show(State(app): State<Arc<App>>, person: Person) -> Result<Response, T
     } else {
         None
     };
-    let apps = if person.user.operator { Some(apps(&app).await?) } else { None };
-    let page = Overview { sessions, organisations: 1 + person.session.also.len(), keys, apps };
+    let own_apps = if person.may(Role::Admin) { Some(apps(&app, Some(person.org())).await?) } else { None };
+    let apps = if person.user.operator { Some(apps(&app, None).await?) } else { None };
+    let page = Overview { sessions, organisations: 1 + person.session.also.len(), keys, own_apps, apps };
     Ok(View::of(&person, Here::Settings, "pages/settings/overview.html", "Settings", &page).show(&app))
 }
 
-async fn apps(app: &App) -> Result<Apps, Trouble> {
+async fn apps(app: &App, org: Option<&OrgId>) -> Result<Apps, Trouble> {
     let mut counted = Apps { set_up: 0, of: 0, trouble: false };
     for provider in app.providers().iter().filter(|provider| provider.about().auth_kind == AuthKind::OAuth2) {
-        let state = oauth_apps::State::of(app, provider.as_ref()).await?;
+        let state = oauth_apps::State::of(app, org, provider.as_ref()).await?;
         counted.of += 1;
         counted.set_up += usize::from(state.is_set_up());
-        counted.trouble |= state.is_set_up() && state.trouble();
+        counted.trouble |= (state.is_set_up() || org.is_some()) && state.trouble();
     }
     Ok(counted)
 }

@@ -10,6 +10,7 @@ use tracing::warn;
 use super::Engine;
 use crate::{
     exchange::{self, Grant, Outcome, Refusal},
+    oauth_app::AppId,
     ports::{HttpFailure, OAuthApp},
     provider::{OAuth2, Provider},
 };
@@ -74,7 +75,7 @@ impl Engine {
         let Some(date) = date else { return };
         let ahead = date.with_timezone(&Utc) - now;
         self.ports.meter.clock_ahead(provider, ahead);
-        if ahead.abs() > FAR_OFF && self.is_news(provider, "clock") {
+        if ahead.abs() > FAR_OFF && self.is_news(AppId::instance(provider), "clock") {
             let (secs, how) =
                 (ahead.num_seconds().abs(), if ahead > TimeDelta::zero() { "behind" } else { "ahead of" });
             warn!(provider, "our clock is {secs} s {how} the provider's: run NTP on this machine");

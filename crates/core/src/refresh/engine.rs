@@ -23,6 +23,7 @@ use super::{
 use crate::{
     credential::{Snapshot, TokenSet, Trouble, Version},
     id::{ConnectorId, CredentialId},
+    oauth_app::AppId,
     ports::{
         Clock, CredentialStore, Http, LeaseStore, Lifeboat, Meter, OAuthApps, Random, Signal, Signals, StoreError,
         Trigger,
@@ -67,7 +68,7 @@ pub struct Engine {
     cache: Cache,
     flights: Mutex<HashMap<CredentialId, watch::Receiver<Option<FlightResult>>>>,
     /// When the operator was told last of a provider, and of what.
-    alerts: Mutex<HashMap<(&'static str, &'static str), Duration>>,
+    alerts: Mutex<HashMap<(AppId, &'static str), Duration>>,
     /// Versions that were minted because their predecessor was rejected, and when by the uptime.
     minted_for_rejection: Mutex<HashMap<CredentialId, (Version, Duration)>>,
     pub(super) heard: Heard,
@@ -270,24 +271,34 @@ impl Engine {
         minted.insert(snapshot.credential.id.clone(), (snapshot.credential.version, now));
     }
 
-    /// Tells the operator, once an hour, that a provider refuses our OAuth app.
-    pub(super) fn alert_app(&self, provider: &'static str, words: &str) {
-        if self.is_news(provider, "OAuth app") {
-            error!(
+    /// Tells the operator, once an hour, that a provider refuses an OAuth app. An org's own is its admins' to correct.
+    pub(super) fn alert_app(&self, app: &AppId, words: &str) {
+        if !self.is_news(app.clone(), "OAuth app") {
+            return;
+        }
+        let provider = app.provider();
+        match app.org() {
+            None => error!(
                 provider,
                 "the OAuth app of {provider} is refused: {words}; no connector has failed, correct the client secret where \
                  it is set: oauth_apps.{provider}, or the web UI under Settings, OAuth apps"
-            );
+            ),
+            Some(org) => warn!(
+                provider,
+                org.id = %org,
+                "{org}'s own OAuth app of {provider} is refused: {words}; no connector has failed, its admins have to correct it"
+            ),
         }
     }
 
     /// Whether the operator is to be told of this: once an hour.
-    pub(super) fn is_news(&self, provider: &'static str, what: &'static str) -> bool {
+    pub(super) fn is_news(&self, of: AppId, what: &'static str) -> bool {
         let now = self.ports.clock.uptime();
         let mut alerts = self.alerts.lock().expect("no panic happens while it is held");
-        let told = alerts.get(&(provider, what)).is_some_and(|at| now.saturating_sub(*at) < ALERT_AGAIN);
+        let key = (of, what);
+        let told = alerts.get(&key).is_some_and(|at| now.saturating_sub(*at) < ALERT_AGAIN);
         if !told {
-            alerts.insert((provider, what), now);
+            alerts.insert(key, now);
         }
         !told
     }

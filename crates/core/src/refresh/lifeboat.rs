@@ -202,7 +202,7 @@ impl Engine {
     }
 
     async fn give_back(&self, castaway: &Castaway) {
-        let app = self.ports.apps.find(&castaway.exchange.org, &castaway.provider).await;
+        let app = self.ports.apps.find(&castaway.app).await;
         if let (Some(facts), Ok(Some(app))) = (self.facts(&castaway.provider, &castaway.account), app) {
             self.revoke(&facts, &app, &castaway.rotation.tokens.access_token).await;
         }

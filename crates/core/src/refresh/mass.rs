@@ -15,14 +15,15 @@ use tracing::{error, info, warn};
 use super::{Engine, Settings, engine::chain, timing};
 use crate::{
     credential::{Snapshot, Trouble},
-    id::CredentialId,
+    id::{CredentialId, OrgId},
+    oauth_app::AppId,
     ports::{Changed, Incident, Marks},
 };
 
 /// An incident that has lasted for so many pauses may be over although what is held does not recover.
 const PAUSES_OF_AN_INCIDENT: u32 = 3;
 
-/// What a provider has said lately: of how many credentials it refused the refresh token, of how many it took it. Those
+/// What a provider has said lately to one OAuth app: of how many credentials it refused the refresh token, of how many it took it. Those
 /// whose verdict is held are counted by the [`Incident`] alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
@@ -84,11 +85,11 @@ fn share(refused: u64, granted: u64) -> f64 {
     refused as f64 / (refused + granted).max(1) as f64
 }
 
-/// What this replica has heard of each provider. Due work falls to replicas at random, so that a share here is the share
+/// What this replica has heard for each OAuth app. Due work falls to replicas at random, so that a share here is the share
 /// of all.
 #[derive(Default)]
 pub(super) struct Heard {
-    providers: Mutex<HashMap<&'static str, Window>>,
+    apps: Mutex<HashMap<AppId, Window>>,
     /// Credentials are counted once; their hashes are enough for that.
     hasher: RandomState,
 }
@@ -113,17 +114,17 @@ impl Window {
 }
 
 impl Heard {
-    fn note(&self, provider: &'static str, credential: &CredentialId, granted: bool, now: Duration, window: Duration) {
+    fn note(&self, app: &AppId, credential: &CredentialId, granted: bool, now: Duration, window: Duration) {
         let credential = self.hasher.hash_one(credential.as_str());
-        let mut providers = self.providers.lock().expect("no panic happens while it is held");
-        let heard = providers.entry(provider).or_default();
+        let mut apps = self.apps.lock().expect("no panic happens while it is held");
+        let heard = apps.entry(app.clone()).or_default();
         heard.turn(now, window);
         heard.current.insert(credential, granted);
     }
 
-    fn tally(&self, provider: &'static str, now: Duration, window: Duration) -> Tally {
-        let mut providers = self.providers.lock().expect("no panic happens while it is held");
-        let heard = providers.entry(provider).or_default();
+    fn tally(&self, app: &AppId, now: Duration, window: Duration) -> Tally {
+        let mut apps = self.apps.lock().expect("no panic happens while it is held");
+        let heard = apps.entry(app.clone()).or_default();
         heard.turn(now, window);
         let before = heard.previous.iter().filter(|(credential, _)| !heard.current.contains_key(credential));
         let mut tally = Tally::default();
@@ -136,25 +137,28 @@ impl Heard {
 
 impl Engine {
     /// The provider took this credential's refresh token. `before`: as it was before the exchange.
-    pub(super) async fn granted(&self, provider: &'static str, before: &Snapshot) {
+    pub(super) async fn granted(&self, before: &Snapshot) {
+        let app = &before.credential.app;
         if !is_held(before) {
             let now = self.ports.clock.uptime();
-            return self.heard.note(provider, &before.credential.id, true, now, self.settings.mass_window);
+            return self.heard.note(app, &before.credential.id, true, now, self.settings.mass_window);
         }
-        self.ports.meter.false_alarm(provider);
-        if let Err(error) = self.ports.store.note_recovered(provider).await {
+        self.ports.meter.false_alarm(app.provider());
+        if let Err(error) = self.ports.store.note_recovered(app).await {
             warn!(error = %chain(&error), "could not note that a held verdict was none");
         }
     }
 
     /// What a confirmed refusal leaves behind if it is held; `None`: it stands.
-    pub(super) async fn held(&self, provider: &'static str, snapshot: &Snapshot, answer_lost: bool) -> Option<Marks> {
+    pub(super) async fn held(&self, snapshot: &Snapshot, answer_lost: bool) -> Option<Marks> {
+        let app = &snapshot.credential.app;
+        let provider = app.provider();
         let (settings, held) = (&self.settings, is_held(snapshot));
         if !held {
             let uptime = self.ports.clock.uptime();
-            self.heard.note(provider, &snapshot.credential.id, false, uptime, settings.mass_window);
+            self.heard.note(app, &snapshot.credential.id, false, uptime, settings.mass_window);
         }
-        let incident = match self.ports.store.incident(provider).await {
+        let incident = match self.ports.store.incident(app).await {
             Ok(incident) => incident,
             Err(error) => {
                 warn!(error = %chain(&error), "could not look for an incident of {provider}; its verdict is held");
@@ -162,18 +166,18 @@ impl Engine {
             }
         };
         // After that wait: of many refusals at the same moment, the last one sees all.
-        let lately = self.heard.tally(provider, self.ports.clock.uptime(), settings.mass_window);
+        let lately = self.heard.tally(app, self.ports.clock.uptime(), settings.mass_window);
         match verdict(held, lately, incident.as_ref(), self.now(), settings) {
             Verdict::Declare => None,
             Verdict::Passed => {
-                if matches!(self.ports.store.end_incident(provider, self.now()).await, Ok(Changed::Yes)) {
+                if matches!(self.ports.store.end_incident(app, self.now()).await, Ok(Changed::Yes)) {
                     info!(provider, "{provider} takes grants again; what it still refuses is failed now");
                 }
                 None
             }
             Verdict::Hold => {
                 if incident.is_none_or(|incident| !runs(&incident, self.now(), settings)) {
-                    self.suspect(provider, lately).await;
+                    self.suspect(app, lately).await;
                 }
                 Some(self.hold(snapshot, answer_lost))
             }
@@ -181,16 +185,18 @@ impl Engine {
     }
 
     /// Begins an incident, for all replicas; takes back the verdicts of the window that nobody was told of yet.
-    async fn suspect(&self, provider: &'static str, lately: Tally) {
+    async fn suspect(&self, app: &AppId, lately: Tally) {
+        let provider = app.provider();
         let (now, settings) = (self.now(), &self.settings);
         let store = &self.ports.store;
-        match store.begin_incident(provider, now, now - timing::delta(settings.hold_at_most)).await {
+        match store.begin_incident(app, now, now - timing::delta(settings.hold_at_most)).await {
             Ok(Changed::Yes) => {}
             Ok(Changed::No) => return,
             Err(error) => return warn!(error = %chain(&error), "could not note an incident of {provider}"),
         }
         error!(
             provider,
+            org.id = app.org().map(OrgId::as_str),
             "{provider} refuses {} of {} connectors within minutes: no verdict is declared, no agent is stopped, all are \
              tried again every {} minutes or so; look whether {provider} has an incident, or was told to revoke this app",
             lately.refused,
@@ -198,7 +204,7 @@ impl Engine {
             settings.hold_retry.as_secs() / 60
         );
         let (since, retry_at) = (now - timing::delta(settings.mass_window), self.hold_until());
-        match store.withdraw(provider, since, retry_at, now).await {
+        match store.withdraw(app, since, retry_at, now).await {
             Ok(withdrawn) => {
                 for connector in withdrawn {
                     info!("the verdict on connector {connector} is taken back, and held");
@@ -264,17 +270,17 @@ mod tests {
         let (heard, window) = (Heard::default(), Duration::from_mins(5));
         let at = Duration::from_mins;
         let say = |credential: &str, granted, minute| {
-            heard.note("acme", &credential.into(), granted, at(minute), window);
+            heard.note(&AppId::instance("acme"), &credential.into(), granted, at(minute), window);
         };
         for minute in 0..4 {
             say("often", true, minute);
         }
         say("turned", true, 1);
         say("turned", false, 6);
-        heard.note("other", &"theirs".into(), false, at(6), window);
+        heard.note(&AppId::own("acme", "org".into(), "own"), &"theirs".into(), false, at(6), window);
 
-        assert_eq!(heard.tally("acme", at(7), window), Tally { refused: 1, granted: 1 });
-        assert_eq!(heard.tally("acme", at(12), window), Tally { refused: 1, granted: 0 });
-        assert_eq!(heard.tally("acme", at(30), window), Tally::default());
+        assert_eq!(heard.tally(&AppId::instance("acme"), at(7), window), Tally { refused: 1, granted: 1 });
+        assert_eq!(heard.tally(&AppId::instance("acme"), at(12), window), Tally { refused: 1, granted: 0 });
+        assert_eq!(heard.tally(&AppId::instance("acme"), at(30), window), Tally::default());
     }
 }

@@ -19,6 +19,7 @@ use super::{
 };
 use crate::{
     credential::Trouble,
+    oauth_app::AppId,
     ports::{ClaimDue, DueRefresh, DueStore, Place, StoreError, Trigger},
 };
 
@@ -44,7 +45,7 @@ pub struct ScheduleSettings {
     pub catch_up: Duration,
     /// What an OAuth app may be asked.
     pub allowance: Allowance,
-    /// The same for single providers.
+    /// The same for the apps of single providers.
     pub providers: BTreeMap<String, Allowance>,
 }
 
@@ -61,13 +62,20 @@ impl Default for ScheduleSettings {
     }
 }
 
+impl ScheduleSettings {
+    fn allowance_of(&self, app: &AppId) -> Allowance {
+        self.providers.get(app.provider()).copied().unwrap_or(self.allowance)
+    }
+}
+
 /// One replica's scheduler.
 pub struct Scheduler {
     engine: Arc<Engine>,
     due: Arc<dyn DueStore>,
     settings: ScheduleSettings,
-    lanes: BTreeMap<String, Lane>,
-    refreshes: JoinSet<(String, Ended)>,
+    /// Of each app that has had something to do, and of the instance's in any case.
+    lanes: BTreeMap<AppId, Lane>,
+    refreshes: JoinSet<(AppId, Ended)>,
     /// With the uptime at which it was asked for.
     place: Option<(Place, Duration)>,
     /// By the uptime.
@@ -85,9 +93,8 @@ enum Ended {
 impl Scheduler {
     /// Does nothing yet.
     pub fn new(engine: Arc<Engine>, due: Arc<dyn DueStore>, settings: ScheduleSettings) -> Self {
-        let lane = |id: &str| Lane::new(settings.providers.get(id).copied().unwrap_or(settings.allowance));
-        let ids = engine.providers().iter().map(|provider| provider.about().id);
-        let lanes = ids.map(|id| (id.to_owned(), lane(id))).collect();
+        let ids = engine.providers().iter().map(|provider| AppId::instance(provider.about().id));
+        let lanes = ids.map(|app| (app.clone(), Lane::new(settings.allowance_of(&app)))).collect();
         Self { engine, due, settings, lanes, refreshes: JoinSet::new(), place: None, looked_at: None }
     }
 
@@ -138,20 +145,21 @@ impl Scheduler {
         let uptime = self.uptime();
         let gap = self.settings.interval + MISSED_AFTER;
         let was_away = self.looked_at.replace(uptime).is_none_or(|at| uptime.saturating_sub(at) > gap);
-        let ids: Vec<&str> = self.lanes.keys().map(String::as_str).collect();
+        let engine = Arc::clone(&self.engine);
+        let ids: Vec<&str> = engine.providers().iter().map(|provider| provider.about().id).collect();
         let now = self.engine.now();
         let missed = now - timing::delta(MISSED_AFTER);
-        for (provider, first) in self.due.first_due(&ids, now).await? {
+        for (app, first) in self.due.first_due(&ids, now).await? {
             if was_away && first < missed && !self.settings.catch_up.is_zero() {
-                let count = self.due.put_off_missed(&provider, missed, now, self.settings.catch_up).await?;
+                let count = self.due.put_off_missed(&app, missed, now, self.settings.catch_up).await?;
                 let over = self.settings.catch_up.as_secs();
                 info!(
-                    "{count} access tokens of {provider} ended while nobody refreshed them; they follow within {over} s"
+                    "{count} access tokens of {} ended while nobody refreshed them; they follow within {over} s",
+                    app.provider()
                 );
             }
-            if let Some(lane) = self.lanes.get_mut(&provider) {
-                lane.more = true;
-            }
+            let allowance = self.settings.allowance_of(&app);
+            self.lanes.entry(app).or_insert_with(|| Lane::new(allowance)).more = true;
         }
         Ok(())
     }
@@ -166,13 +174,14 @@ impl Scheduler {
             Err(error) => return warn!(error = %chain(&error), "could not count the live replicas"),
         };
         let Self { engine, due, settings, lanes, refreshes, .. } = self;
-        for (provider, lane) in lanes {
+        for (app, lane) in lanes {
+            let provider = app.provider();
             loop {
                 while let Some(begun) = lane.begin(place, engine.clock().uptime()) {
                     let late = (engine.now() - begun.due_at).to_std().unwrap_or_default();
                     engine.ports.meter.late(provider, late);
-                    let (engine, provider) = (Arc::clone(engine), provider.clone());
-                    refreshes.spawn(async move { (provider, engine.refresh_ahead(&begun).await) });
+                    let (engine, app) = (Arc::clone(engine), app.clone());
+                    refreshes.spawn(async move { (app, engine.refresh_ahead(&begun).await) });
                 }
                 let limit = lane.wants(place).min(settings.batch);
                 if !lane.more || limit == 0 {
@@ -180,7 +189,7 @@ impl Scheduler {
                 }
                 let asked = engine.clock().uptime();
                 let (now, holder) = (engine.now(), engine.holder.as_str());
-                let claim = ClaimDue { provider: provider.as_str(), now, holder, ttl: settings.claim, limit };
+                let claim = ClaimDue { app, now, holder, ttl: settings.claim, limit };
                 match due.claim_due(&claim).await {
                     Ok(claimed) => {
                         lane.more = claimed.len() == limit as usize;
@@ -209,13 +218,13 @@ impl Scheduler {
     }
 
     /// Takes note of an end. Answers whether it was a refresh.
-    fn take(&mut self, over: Result<(String, Ended), tokio::task::JoinError>) -> bool {
+    fn take(&mut self, over: Result<(AppId, Ended), tokio::task::JoinError>) -> bool {
         let refreshed = matches!(&over, Ok((_, Ended::Refreshed)));
         let (now, place) = (self.uptime(), self.place.map_or(Place { rank: 0, of: 1 }, |(place, _)| place));
         match over {
-            Ok((provider, ended)) => {
+            Ok((app, ended)) => {
                 let unit = self.engine.ports.random.unit();
-                if let Some(lane) = self.lanes.get_mut(&provider) {
+                if let Some(lane) = self.lanes.get_mut(&app) {
                     lane.ended();
                     match ended {
                         Ended::Refreshed => lane.went_well(),

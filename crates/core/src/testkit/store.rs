@@ -1,7 +1,7 @@
 //! Credential store, leases and signals in memory, shared by any number of replicas, each with faults of its own.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{BTreeMap, HashMap, VecDeque},
     sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
@@ -15,6 +15,7 @@ use crate::{
     credential::{Backoff, Credential, Degraded, Reason, Secret, Snapshot, TokenSet, Trouble, Version},
     health::{Effect, Event, Health},
     id::{ConnectorId, CredentialId, ExchangeId, OrgId},
+    oauth_app::AppId,
     ports::{
         Acquired, Begun, Changed, ClaimDue, Clock, Close, CredentialStore, DueRefresh, DueStore, Exchange, Failure,
         Holder, Incident, Lease, LeaseStore, Loss, OpenExchange, Place, Rotation, Signal, Signals, StoreError, Stored,
@@ -61,7 +62,7 @@ struct State {
     rows: Vec<Row>,
     effects: Vec<(ConnectorId, i64, Effect)>,
     dead: Vec<String>,
-    incident: Option<Incident>,
+    incidents: HashMap<AppId, Incident>,
     /// Replicas that share the limits.
     alive: Vec<String>,
     /// Due moment, holder and end by the uptime.
@@ -108,6 +109,7 @@ impl MemoryStore {
             credential: Credential {
                 due_at: timing::due_at(&tokens, RefreshLife::AsTold, &credential, &Settings::default()),
                 id: credential,
+                app: AppId::instance("fake"),
                 version: Version(1),
                 secret: Secret::Tokens(tokens),
                 rotated_at: Some(now),
@@ -566,40 +568,42 @@ impl CredentialStore for Replica {
         Ok(())
     }
 
-    async fn incident(&self, _provider: &str) -> Result<Option<Incident>, StoreError> {
+    async fn incident(&self, app: &AppId) -> Result<Option<Incident>, StoreError> {
         let state = self.shared.state();
         let held = state.connectors.values().filter(|row| {
-            row.health == Health::Connected && row.credential.degraded.is_some_and(|mark| mark.class == Trouble::Held)
+            row.health == Health::Connected
+                && row.credential.app == *app
+                && row.credential.degraded.is_some_and(|mark| mark.class == Trouble::Held)
         });
         let held = u64::try_from(held.count()).expect("tests are small");
-        Ok(state.incident.map(|incident| Incident { held, ..incident }))
+        Ok(state.incidents.get(app).map(|incident| Incident { held, ..*incident }))
     }
 
     async fn begin_incident(
         &self,
-        _provider: &str,
+        app: &AppId,
         at: DateTime<Utc>,
         over_before: DateTime<Utc>,
     ) -> Result<Changed, StoreError> {
         let mut state = self.shared.state();
-        if state.incident.is_some_and(|on| !on.passed && on.since >= over_before) {
+        if state.incidents.get(app).is_some_and(|on| !on.passed && on.since >= over_before) {
             return Ok(Changed::No);
         }
-        state.incident = Some(Incident { since: at, passed: false, held: 0, recovered: 0 });
+        state.incidents.insert(app.clone(), Incident { since: at, passed: false, held: 0, recovered: 0 });
         Ok(Changed::Yes)
     }
 
-    async fn end_incident(&self, _provider: &str, _at: DateTime<Utc>) -> Result<Changed, StoreError> {
+    async fn end_incident(&self, app: &AppId, _at: DateTime<Utc>) -> Result<Changed, StoreError> {
         let mut state = self.shared.state();
-        let on = state.incident.as_mut().filter(|incident| !incident.passed);
+        let on = state.incidents.get_mut(app).filter(|incident| !incident.passed);
         Ok(on.map_or(Changed::No, |incident| {
             incident.passed = true;
             Changed::Yes
         }))
     }
 
-    async fn note_recovered(&self, _provider: &str) -> Result<(), StoreError> {
-        if let Some(incident) = self.shared.state().incident.as_mut().filter(|incident| !incident.passed) {
+    async fn note_recovered(&self, app: &AppId) -> Result<(), StoreError> {
+        if let Some(incident) = self.shared.state().incidents.get_mut(app).filter(|incident| !incident.passed) {
             incident.recovered += 1;
         }
         Ok(())
@@ -607,7 +611,7 @@ impl CredentialStore for Replica {
 
     async fn withdraw(
         &self,
-        _provider: &str,
+        app: &AppId,
         since: DateTime<Utc>,
         retry_at: DateTime<Utc>,
         at: DateTime<Utc>,
@@ -616,7 +620,7 @@ impl CredentialStore for Replica {
         {
             let mut state = self.shared.state();
             let State { connectors, effects, .. } = &mut *state;
-            for row in connectors.values_mut() {
+            for row in connectors.values_mut().filter(|row| row.credential.app == *app) {
                 let refused = matches!(row.health_reason, Some(Reason::RefreshRefused | Reason::ResponseLost));
                 let lost = row.health_reason == Some(Reason::ResponseLost);
                 if refused && row.health_since >= since && turn(row, Event::Withdrawn, at, effects) {
@@ -640,15 +644,17 @@ impl DueStore for Replica {
         &self,
         providers: &[&str],
         now: DateTime<Utc>,
-    ) -> Result<Vec<(String, DateTime<Utc>)>, StoreError> {
+    ) -> Result<Vec<(AppId, DateTime<Utc>)>, StoreError> {
         let uptime = self.shared.clock.uptime();
         let state = self.shared.state();
-        let first = |provider: &&str| {
-            let of_it = state.connectors.values().filter(|row| row.provider == **provider);
-            let first = of_it.filter_map(|row| state.unclaimed_due(row, uptime)).filter(|due| *due <= now).min()?;
-            Some(((*provider).to_owned(), first))
-        };
-        Ok(providers.iter().filter_map(first).collect())
+        let mut first: BTreeMap<AppId, DateTime<Utc>> = BTreeMap::new();
+        for row in state.connectors.values().filter(|row| providers.contains(&row.provider.as_str())) {
+            if let Some(due) = state.unclaimed_due(row, uptime).filter(|due| *due <= now) {
+                let earliest = first.entry(row.credential.app.clone()).or_insert(due);
+                *earliest = due.min(*earliest);
+            }
+        }
+        Ok(first.into_iter().collect())
     }
 
     async fn claim_due(&self, claim: &ClaimDue<'_>) -> Result<Vec<DueRefresh>, StoreError> {
@@ -658,7 +664,7 @@ impl DueStore for Replica {
         let mut due: Vec<_> = state
             .connectors
             .values()
-            .filter(|row| row.provider == claim.provider)
+            .filter(|row| row.credential.app == *claim.app)
             .filter_map(|row| Some((state.unclaimed_due(row, uptime).filter(|at| *at <= claim.now)?, row)))
             .collect();
         due.sort_by_key(|(at, row)| (row.credential.secret.tokens().map(|tokens| tokens.expires_at), *at));
@@ -686,13 +692,13 @@ impl DueStore for Replica {
 
     async fn put_off_missed(
         &self,
-        provider: &str,
+        app: &AppId,
         missed: DateTime<Utc>,
         now: DateTime<Utc>,
         window: Duration,
     ) -> Result<u64, StoreError> {
         let mut count = 0;
-        for row in self.shared.state().connectors.values_mut().filter(|row| row.provider == provider) {
+        for row in self.shared.state().connectors.values_mut().filter(|row| row.credential.app == *app) {
             let over = row.credential.secret.tokens().is_some_and(|tokens| !tokens.alive(now));
             if over && next_due(row).is_some_and(|due| due < missed) {
                 count += 1;

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use chrono::TimeDelta;
 use holdfast_core::{
-    ApiClient, ConnectorId, Engine, Health, Secret, TokenSet,
+    ApiClient, AppId, ConnectorId, Engine, Health, Secret, TokenSet,
     exchange::{Grant, Outcome, merge},
     ports::{Clock, OAuthApps},
     testkit::{
@@ -54,7 +54,7 @@ async fn connected(changes: Value) -> TokenSet {
         answer[name] = value.clone();
     }
     rig.endpoint.script([Script::json(200, &answer)]);
-    let app = rig.app.find(&"org".into(), "fake").await.unwrap().unwrap();
+    let app = rig.app.find(&AppId::instance("fake")).await.unwrap().unwrap();
     let code = SecretString::from("code-1");
     let grant = Grant::Code { code: &code, redirect_uri: "https://holdfast.test/cb", verifier: None };
     match engine.redeem(rig.provider.as_ref(), &rig.provider.facts, &app, &grant).await {

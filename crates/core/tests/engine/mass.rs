@@ -13,7 +13,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::{StreamExt as _, stream};
 use holdfast_core::{
-    AuthError, ConnectorId, Engine, Health,
+    AppId, AuthError, ConnectorId, Engine, Health,
     credential::{Reason, Trouble},
     health::Effect,
     ports::{Body, CredentialStore as _, Http, HttpFailure, HttpRequest, HttpResponse},
@@ -117,7 +117,7 @@ async fn two_hundred_at_once_are_held_and_ten_are_failed_when_it_has_passed() {
     assert!(rig.store.all().iter().all(|row| row.credential.degraded.is_none() || row.health == Health::AuthFailed));
     let reasons = connectors[..10].iter().map(|connector| rig.store.row(connector).health_reason);
     assert!(reasons.into_iter().all(|reason| reason == Some(Reason::RefreshRefused)));
-    let incident = rig.store.replica().incident("fake").await.unwrap().unwrap();
+    let incident = rig.store.replica().incident(&AppId::instance("fake")).await.unwrap().unwrap();
     assert!(incident.passed && incident.recovered > 100, "{incident:?}");
 }
 
@@ -149,6 +149,31 @@ async fn an_incident_is_every_replicas() {
 
     assert!(matches!(error, AuthError::Unavailable { class: Trouble::Held, .. }), "{error:?}");
     assert_eq!(failed(&rig), 0);
+}
+
+/// What an org did to its own app is no incident of the provider, and an incident of another app is no excuse for it.
+#[tokio::test(start_paused = true)]
+async fn the_refusals_of_one_app_hold_no_verdict_of_another() {
+    let (rig, provider) = (Rig::new(), Arc::new(Many::default()));
+    let engine = rig.replica_on("a", provider.clone()).0;
+    let (instance, own) = (over(&rig, "con", 12), over(&rig, "own", 3));
+    let app = AppId::own("fake", "org".into(), "client");
+    for connector in &own {
+        rig.store.change(connector, |row| row.credential.app = app.clone());
+    }
+    provider.refuse(true);
+
+    let before = ask(&engine, &own[0]).await.unwrap_err();
+    ask_all(&engine, &instance).await;
+    let after = ask(&engine, &own[1]).await.unwrap_err();
+
+    for error in [before, after] {
+        assert!(matches!(error, AuthError::AuthFailed { .. }), "{error:?}");
+    }
+    assert_eq!(failed(&rig), 2, "and none of the instance's");
+    let incident = async |app: &AppId| rig.store.replica().incident(app).await.unwrap();
+    assert_eq!(incident(&AppId::instance("fake")).await.unwrap().held, 12);
+    assert_eq!(incident(&app).await, None);
 }
 
 #[tokio::test(start_paused = true)]

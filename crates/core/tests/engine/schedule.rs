@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::{future::join_all, stream};
 use holdfast_core::{
-    ApiClient, Provider, Secret,
+    ApiClient, AppId, Provider, Secret,
     credential::{Trouble, Version},
     error::{Error, Result},
     exchange::{Refusal, Verdict},
@@ -230,7 +230,10 @@ impl CrowdRig {
         let connect = |number: usize| {
             let name = format!("{provider}{number:04}");
             let connector = self.rig.store.connect(&name, &(format!("AT-{name}"), format!("RT-{name}")), life);
-            self.rig.store.change(&connector, |row| provider.clone_into(&mut row.provider));
+            self.rig.store.change(&connector, |row| {
+                provider.clone_into(&mut row.provider);
+                row.credential.app = AppId::instance(provider);
+            });
             connector
         };
         (0..count).map(connect).collect()
@@ -297,6 +300,28 @@ async fn connectors_whose_refresh_cannot_begin_keep_no_other_one_waiting() {
     assert_eq!(rig.store.row(&"broken3".into()).credential.degraded.unwrap().class, Trouble::Ours);
 }
 
+/// At one provider, too: an own app has limits of its own there.
+#[tokio::test(start_paused = true)]
+async fn an_org_with_an_own_app_waits_for_nobody_elses() {
+    let rig = CrowdRig::new(&[("slow", Duration::from_secs(19))]);
+    let all = rig.connect("slow", 510, HOUR);
+    let (instance, own) = all.split_at(500);
+    for connector in own {
+        let app = AppId::own("slow", "org".into(), "client");
+        rig.rig.store.change(connector, |row| row.credential.app = app);
+    }
+    rig.due_now(instance);
+    rig.rig.pass(Duration::from_millis(1)).await;
+    rig.due_now(own);
+
+    let _stop = serve(&rig.replica("a"), ScheduleSettings::default());
+    rig.rig.pass(Duration::from_secs(1)).await;
+    assert_eq!(rig.crowd.seen("slow").open, 64 + 10, "both lanes have begun");
+    rig.rig.pass(Duration::from_secs(19)).await;
+
+    assert_eq!((rig.refreshed(own), rig.refreshed(instance)), (10, 64));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_provider_that_is_slow_delays_no_other_one() {
     let rig = CrowdRig::new(&[("quick", TENTH), ("slow", Duration::from_secs(19))]);
@@ -355,7 +380,7 @@ async fn what_a_dead_replica_has_claimed_is_taken_over_in_bounded_time() {
     let (dead, alive) = (rig.replica("dead"), rig.replica("alive"));
     let settings = ScheduleSettings::default();
     let now = rig.rig.clock.now();
-    let claim = ClaimDue { provider: "quick", now, holder: "dead", ttl: settings.claim, limit: 12 };
+    let claim = ClaimDue { app: &AppId::instance("quick"), now, holder: "dead", ttl: settings.claim, limit: 12 };
     assert_eq!(dead.1.claim_due(&claim).await.unwrap().len(), 12);
 
     let claimed_for = settings.claim;

@@ -12,7 +12,7 @@ use std::{
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use holdfast_core::{
-    ConnectorId, CredentialId, ExchangeId, Health, OrgId, Snapshot, TokenSet, Version,
+    AppId, ConnectorId, CredentialId, ExchangeId, Health, OrgId, Snapshot, TokenSet, Version,
     credential::{Reason, Trouble},
     health::Event,
     ports::{
@@ -238,34 +238,34 @@ impl CredentialStore for Troubled {
         self.run(self.replica.postpone(connector, trouble, now, until)).await
     }
 
-    async fn incident(&self, provider: &str) -> Result<Option<Incident>, StoreError> {
-        self.run(self.replica.incident(provider)).await
+    async fn incident(&self, app: &AppId) -> Result<Option<Incident>, StoreError> {
+        self.run(self.replica.incident(app)).await
     }
 
     async fn begin_incident(
         &self,
-        provider: &str,
+        app: &AppId,
         at: DateTime<Utc>,
         over_before: DateTime<Utc>,
     ) -> Result<Changed, StoreError> {
-        self.run(self.replica.begin_incident(provider, at, over_before)).await
+        self.run(self.replica.begin_incident(app, at, over_before)).await
     }
 
-    async fn end_incident(&self, provider: &str, at: DateTime<Utc>) -> Result<Changed, StoreError> {
-        self.run(self.replica.end_incident(provider, at)).await
+    async fn end_incident(&self, app: &AppId, at: DateTime<Utc>) -> Result<Changed, StoreError> {
+        self.run(self.replica.end_incident(app, at)).await
     }
 
-    async fn note_recovered(&self, provider: &str) -> Result<(), StoreError> {
-        self.run(self.replica.note_recovered(provider)).await
+    async fn note_recovered(&self, app: &AppId) -> Result<(), StoreError> {
+        self.run(self.replica.note_recovered(app)).await
     }
 
     async fn withdraw(
         &self,
-        provider: &str,
+        app: &AppId,
         since: DateTime<Utc>,
         retry_at: DateTime<Utc>,
         at: DateTime<Utc>,
     ) -> Result<Vec<ConnectorId>, StoreError> {
-        self.run(self.replica.withdraw(provider, since, retry_at, at)).await
+        self.run(self.replica.withdraw(app, since, retry_at, at)).await
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use holdfast_core::{
-    OrgId, TokenSet, Version,
+    AppId, OrgId, TokenSet, Version,
     ports::{Castaway, Exchange, Lease, Rotation, Trigger},
 };
 use secrecy::{ExposeSecret, SecretString, zeroize::Zeroizing};
@@ -17,6 +17,8 @@ use super::{CheckedGrant, KeptGrant};
 struct Packed {
     provider: String,
     account: String,
+    /// `None`: written before orgs had apps of their own.
+    app: Option<AppId>,
     credential: String,
     version: i64,
     holder: String,
@@ -92,6 +94,8 @@ impl From<Tokens> for TokenSet {
 struct PackedGrant {
     provider: String,
     account: String,
+    /// `None`: written before orgs had apps of their own.
+    app: Option<AppId>,
     tokens: Tokens,
     scopes: Option<Vec<String>>,
     checked: Option<CheckedGrant>,
@@ -102,6 +106,7 @@ pub(super) fn pack_grant(grant: &KeptGrant) -> Zeroizing<Vec<u8>> {
     let packed = PackedGrant {
         provider: grant.provider.clone(),
         account: grant.account.clone(),
+        app: Some(grant.app.clone()),
         tokens: Tokens::from(&grant.tokens),
         scopes: grant.scopes.clone(),
         checked: grant.checked.clone(),
@@ -118,6 +123,7 @@ pub(super) fn unpack_grant(org: OrgId, connector: &str, id: &str, plain: &[u8]) 
         connector: connector.into(),
         session: session.to_owned(),
         sequence: sequence.parse().ok()?,
+        app: packed.app.unwrap_or_else(|| AppId::instance(packed.provider.as_str())),
         provider: packed.provider,
         account: packed.account,
         tokens: packed.tokens.into(),
@@ -132,6 +138,7 @@ pub(super) fn pack(castaway: &Castaway) -> Zeroizing<Vec<u8>> {
     let packed = Packed {
         provider: castaway.provider.clone(),
         account: castaway.account.clone(),
+        app: Some(castaway.app.clone()),
         credential: exchange.credential.to_string(),
         version: exchange.version.0,
         holder: exchange.lease.holder.clone(),
@@ -152,6 +159,7 @@ pub(super) fn pack(castaway: &Castaway) -> Zeroizing<Vec<u8>> {
 pub(super) fn unpack(org: OrgId, connector: &str, exchange: &str, plain: &[u8]) -> Option<Castaway> {
     let packed: Packed = serde_json::from_slice(plain).ok()?;
     Some(Castaway {
+        app: packed.app.unwrap_or_else(|| AppId::instance(packed.provider.as_str())),
         provider: packed.provider,
         account: packed.account,
         exchange: Exchange {

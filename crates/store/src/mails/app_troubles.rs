@@ -1,22 +1,23 @@
 //! Table `app_troubles`: a provider refuses an OAuth app. One trouble is told once, to the org's admins and to the
-//! operators, however many connectors wait (TE-07).
+//! operators, however many connectors wait (TE-07). Of an org's own app its admins alone are told. Column `provider` has the
+//! app's name.
 
 use chrono::{DateTime, TimeDelta, Utc};
-use holdfast_core::{OrgId, ports::StoreError};
+use holdfast_core::{AppId, OrgId, ports::StoreError};
 use sea_orm::{ConnectionTrait, FromQueryResult};
 use serde_json::json;
 
 use super::{ADMINS, MailKind, MailStage, NewMail, Recipient};
 use crate::{
-    sql::{self, failed, micros, values},
+    sql::{self, failed, micros, nonsense, values},
     store::Store,
 };
 
 /// An OAuth app that a provider refuses, as it stands now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AppTrouble {
-    /// The provider's id.
-    pub provider: String,
+    /// Which.
+    pub app: AppId,
     /// Since when.
     pub since: DateTime<Utc>,
     /// Connectors that wait for it.
@@ -46,7 +47,7 @@ pub struct TellAppTrouble<'a> {
 struct Untold {
     id: String,
     org_id: Option<String>,
-    provider: String,
+    app: String,
 }
 
 /// A trouble in which nothing has waited for so long is over. Longer than a connector rests between two exchanges.
@@ -56,10 +57,13 @@ const SEEN_EVERY: TimeDelta = TimeDelta::minutes(1);
 /// Connectors that wait for their app: `k` and `c` are credential and connector.
 const WAITING: &str = "k.degraded_class = 'app_broken' AND c.health = 'connected'";
 
+/// The name of their app.
+const APP: &str = "COALESCE(k.provider, c.provider)";
+
 /// Troubles that nobody has heard of, as long as something waits.
 const UNTOLD: &str = "t.ended_at IS NULL AND t.told_at IS NULL AND t.since <= $1 AND EXISTS ( \
      SELECT 1 FROM credentials k JOIN connectors c ON c.credential_id = k.id \
-     WHERE k.degraded_class = 'app_broken' AND c.health = 'connected' AND c.provider = t.provider \
+     WHERE k.degraded_class = 'app_broken' AND c.health = 'connected' AND COALESCE(k.provider, c.provider) = t.provider \
      AND (t.org_id IS NULL OR c.org_id = t.org_id))";
 
 impl Store {
@@ -69,26 +73,27 @@ impl Store {
         #[derive(FromQueryResult)]
         struct Found {
             org_id: String,
-            provider: String,
+            app: String,
             since: DateTime<Utc>,
         }
         let doing = "look for refused OAuth apps";
         let look = format!(
-            "SELECT c.org_id, c.provider, MIN(k.degraded_since) AS since FROM credentials k \
+            "SELECT c.org_id, {APP} AS app, MIN(k.degraded_since) AS since FROM credentials k \
              JOIN connectors c ON c.credential_id = k.id WHERE {WAITING} AND k.degraded_since IS NOT NULL \
-             GROUP BY c.org_id, c.provider ORDER BY since"
+             GROUP BY c.org_id, {APP} ORDER BY since"
         );
         let found: Vec<Found> = sql::all(self.db(), doing, look, values![]).await?;
         for found in &found {
-            for org in [Some(found.org_id.clone()), None] {
+            let own = parsed(&found.app)?.org().is_some();
+            for org in [Some(Some(found.org_id.clone())), (!own).then_some(None)].into_iter().flatten() {
                 let open = "INSERT INTO app_troubles (id, org_id, provider, since, seen_at) VALUES ($1, $2, $3, $4, $5) \
                             ON CONFLICT DO NOTHING";
-                let values = values![self.id("trouble"), org, found.provider.as_str(), micros(found.since), micros(at)];
+                let values = values![self.id("trouble"), org, found.app.as_str(), micros(found.since), micros(at)];
                 sql::run(self.db(), doing, open, values).await?;
             }
             let seen = "UPDATE app_troubles SET seen_at = $1 WHERE ended_at IS NULL AND provider = $2 \
                         AND (org_id = $3 OR org_id IS NULL) AND seen_at < $4";
-            let values = values![micros(at), found.provider.as_str(), found.org_id.as_str(), micros(at - SEEN_EVERY),];
+            let values = values![micros(at), found.app.as_str(), found.org_id.as_str(), micros(at - SEEN_EVERY)];
             sql::run(self.db(), doing, seen, values).await?;
         }
         let quiet = "SELECT id FROM app_troubles WHERE ended_at IS NULL AND seen_at < $1 LIMIT 1";
@@ -103,8 +108,9 @@ impl Store {
     /// Makes the messages of every trouble that has not been told, each in a transaction of its own; answers of how many.
     pub async fn tell_app_troubles(&self, tell: &TellAppTrouble<'_>) -> Result<usize, StoreError> {
         let doing = "tell of refused OAuth apps";
-        let untold =
-            format!("SELECT t.id, t.org_id, t.provider FROM app_troubles t WHERE {UNTOLD} ORDER BY t.since, t.id");
+        let untold = format!(
+            "SELECT t.id, t.org_id, t.provider AS app FROM app_troubles t WHERE {UNTOLD} ORDER BY t.since, t.id"
+        );
         let untold: Vec<Untold> = sql::all(self.db(), doing, untold, values![micros(tell.gathered_before)]).await?;
         let mut told = 0;
         for trouble in untold {
@@ -115,14 +121,15 @@ impl Store {
                 continue;
             }
             let org = trouble.org_id.as_deref().map(OrgId::from);
-            let recipients = self.app_recipients(&tx, org.as_ref(), tell.operators).await?;
+            let app = parsed(&trouble.app)?;
+            let recipients = self.app_recipients(&tx, org.as_ref(), &app, tell.operators).await?;
             for recipient in &recipients {
                 let mail = NewMail {
                     org: org.as_ref(),
                     user: recipient.user_id.as_deref(),
                     recipient: &recipient.recipient,
                     kind: MailKind::AppRefused,
-                    about: json!({ "trouble": trouble.id, "provider": trouble.provider }),
+                    about: json!({ "trouble": trouble.id, "provider": app.provider() }),
                     answers: Vec::new(),
                     stage: if tell.sends { MailStage::Queued } else { MailStage::Unsent },
                     items: Vec::new(),
@@ -147,7 +154,7 @@ impl Store {
     pub async fn find_app_trouble(&self, id: &str, org: Option<&OrgId>) -> Result<Option<AppTrouble>, StoreError> {
         #[derive(FromQueryResult)]
         struct Row {
-            provider: String,
+            app: String,
             since: DateTime<Utc>,
         }
         #[derive(FromQueryResult)]
@@ -160,25 +167,26 @@ impl Store {
             detail: Option<String>,
         }
         let doing = "look at a refused OAuth app";
-        let sql = "SELECT provider, since FROM app_troubles WHERE id = $1 AND ended_at IS NULL";
+        let sql = "SELECT provider AS app, since FROM app_troubles WHERE id = $1 AND ended_at IS NULL";
         let Some(row) = sql::one::<Row>(self.db(), doing, sql, values![id]).await? else { return Ok(None) };
         let whose = if org.is_some() { " AND c.org_id = $2" } else { "" };
-        let mut values = values![row.provider.as_str()];
+        let mut values = values![row.app.as_str()];
         values.extend(org.map(|org| sea_orm::Value::from(org.as_str())));
         let count = format!(
             "SELECT COUNT(*) AS connectors, COUNT(DISTINCT c.org_id) AS orgs FROM credentials k \
-             JOIN connectors c ON c.credential_id = k.id WHERE {WAITING} AND c.provider = $1{whose}"
+             JOIN connectors c ON c.credential_id = k.id WHERE {WAITING} AND {APP} = $1{whose}"
         );
         let counts: Option<Counts> = sql::one(self.db(), doing, count, values.clone()).await?;
         let words = format!(
             "SELECT e.detail FROM exchanges e JOIN connectors c ON c.id = e.connector_id \
              JOIN credentials k ON k.id = c.credential_id \
-             WHERE {WAITING} AND e.outcome = 'app_broken' AND c.provider = $1{whose} \
+             WHERE {WAITING} AND e.outcome = 'app_broken' AND {APP} = $1{whose} \
              ORDER BY e.started_at DESC LIMIT 1"
         );
         let detail: Option<Detail> = sql::one(self.db(), doing, words, values).await?;
+        let app = parsed(&row.app)?;
         Ok(counts.filter(|counts| counts.connectors > 0).map(|counts| AppTrouble {
-            provider: row.provider,
+            app,
             since: row.since,
             connectors: counts.connectors.unsigned_abs(),
             orgs: counts.orgs.unsigned_abs(),
@@ -186,19 +194,28 @@ impl Store {
         }))
     }
 
-    /// Of an org: its admins, but for those who hear of it as operators. Of the instance: the operators.
+    /// Of an org: its admins, but for those who hear of it as operators, who are not told of own apps. Of the instance: the
+    /// operators.
     async fn app_recipients(
         &self,
         tx: &impl ConnectionTrait,
         org: Option<&OrgId>,
+        app: &AppId,
         operators: &[String],
     ) -> Result<Vec<Recipient>, StoreError> {
         let Some(org) = org else { return self.operators_to_tell(tx, operators).await };
+        let but = if app.org().is_some() {
+            ""
+        } else {
+            "AND NOT EXISTS (SELECT 1 FROM users o WHERE o.email = u.email AND o.operator AND o.removed_at IS NULL) "
+        };
         let sql = format!(
-            "SELECT u.id AS user_id, u.id AS recipient FROM users u WHERE u.org_id = $1 AND {ADMINS} \
-             AND NOT EXISTS (SELECT 1 FROM users o WHERE o.email = u.email AND o.operator AND o.removed_at IS NULL) \
-             ORDER BY u.id"
+            "SELECT u.id AS user_id, u.id AS recipient FROM users u WHERE u.org_id = $1 AND {ADMINS} {but}ORDER BY u.id"
         );
         sql::all(tx, "look for the admins", sql, values![org.as_str()]).await
     }
+}
+
+fn parsed(app: &str) -> Result<AppId, StoreError> {
+    AppId::parse(app).ok_or_else(|| nonsense("app_troubles", "provider", app))
 }

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use holdfast_core::{
-    AgentId, ConnectorId, OrgId, Secret,
+    AgentId, AppId, ConnectorId, OrgId, Secret,
     agent::{Status, StopReason, Trigger},
     health::Event,
     ports::{Changed, CredentialStore as _, Signal, Signals as _},
@@ -79,6 +79,7 @@ async fn reconnect(store: &Store, connector: &ConnectorId, sequence: i64) {
     let grant = Grant {
         connector: connector.clone(),
         sequence,
+        app: AppId::instance("zendesk"),
         secret: Secret::Tokens(tokens("again")),
         identity: None,
         extras: Vec::new(),

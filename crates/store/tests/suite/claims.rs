@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use holdfast_core::{ConnectorId, OrgId, Secret, ports::CredentialStore as _};
+use holdfast_core::{AppId, ConnectorId, OrgId, Secret, ports::CredentialStore as _};
 use holdfast_store::{Created, GrantClaim, GrantClaimed, Granted, Rival, Store};
 
 use crate::{
@@ -26,6 +26,7 @@ fn claim(connector: &ConnectorId, account: &str, sequence: i64) -> GrantClaim {
         connector: connector.clone(),
         provider: "zendesk".to_owned(),
         account: account.to_owned(),
+        app: AppId::instance("zendesk"),
         alone: true,
     }
 }

@@ -9,7 +9,7 @@ use std::{
 use chrono::{DateTime, Utc};
 use futures::future::join_all;
 use holdfast_core::{
-    ConnectorId, Secret,
+    AppId, ConnectorId, Secret,
     credential::Trouble,
     health::Event,
     ports::{ClaimDue, CredentialStore as _, DueRefresh, DueStore as _, Marks, Place, Trigger},
@@ -40,7 +40,7 @@ on_both! {
 const TTL: Duration = Duration::from_mins(1);
 
 async fn claim_as(store: &Store, holder: &str, at: DateTime<Utc>, limit: u32, ttl: Duration) -> Vec<DueRefresh> {
-    store.claim_due(&ClaimDue { provider: "zendesk", now: at, holder, ttl, limit }).await.unwrap()
+    store.claim_due(&ClaimDue { app: &AppId::instance("zendesk"), now: at, holder, ttl, limit }).await.unwrap()
 }
 
 async fn claim(store: &Store, at: DateTime<Utc>, limit: u32) -> Vec<ConnectorId> {
@@ -171,10 +171,10 @@ async fn one_providers_backlog_is_not_in_anothers_way(db: Arc<TestDatabase>) {
     let other = create(&store, &NewConnector { provider: "other".to_owned(), due_at, ..new }).await;
 
     let first = store.first_due(&["zendesk", "other", "nobody"], moment(3003)).await.unwrap();
-    let wish = ClaimDue { provider: "other", now: moment(3003), holder: "one", ttl: TTL, limit: 5 };
+    let wish = ClaimDue { app: &AppId::instance("other"), now: moment(3003), holder: "one", ttl: TTL, limit: 5 };
     let claimed = store.claim_due(&wish).await.unwrap();
 
-    let mut providers: Vec<_> = first.iter().map(|(provider, _)| provider.as_str()).collect();
+    let mut providers: Vec<_> = first.iter().map(|(app, _)| app.provider()).collect();
     providers.sort_unstable();
     assert_eq!(providers, ["other", "zendesk"]);
     assert_eq!(claimed.len(), 1);
@@ -215,7 +215,7 @@ async fn what_was_missed_is_put_off_over_the_window_unless_its_token_still_lives
     let living = create(&store, &new_connector(&org, "living", Secret::Tokens(set))).await;
 
     let (now, window) = (moment(10_000), Duration::from_mins(5));
-    let count = store.put_off_missed("zendesk", moment(9_940), now, window).await.unwrap();
+    let count = store.put_off_missed(&AppId::instance("zendesk"), moment(9_940), now, window).await.unwrap();
 
     assert_eq!(count, 40);
     assert_eq!(claim(&store, now, 100).await, [living]);
@@ -238,7 +238,7 @@ async fn what_only_a_person_can_mend_is_not_met_by_a_look(db: Arc<TestDatabase>)
     assert_eq!((parked().await, store.first_due(&["zendesk"], moment(9000)).await.unwrap()), (1, Vec::new()));
 
     // The verdict is taken back: many were refused at once.
-    let back = store.withdraw("zendesk", moment(0), moment(150), moment(140)).await.unwrap();
+    let back = store.withdraw(&AppId::instance("zendesk"), moment(0), moment(150), moment(140)).await.unwrap();
     assert_eq!((back, parked().await), (vec![id.clone()], 0));
     store.fail(&snapshot.credential.id, &refusal(snapshot.credential.version), None).await.unwrap();
     assert_eq!(parked().await, 1);
@@ -290,7 +290,7 @@ async fn a_claim_finds_what_is_due_by_the_index(db: Arc<TestDatabase>) {
     .await;
     db.execute("ANALYZE").await;
 
-    let wish = ClaimDue { provider: "zendesk", now: moment(3001), holder: "one", ttl: TTL, limit: 64 };
+    let wish = ClaimDue { app: &AppId::instance("zendesk"), now: moment(3001), holder: "one", ttl: TTL, limit: 64 };
     let plan = store.explain_claim(&wish).await.unwrap();
 
     assert!(plan.contains("credentials_due"), "{plan}");

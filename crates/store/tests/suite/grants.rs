@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use holdfast_core::{ConnectorId, Health, Role, Secret, ports::Changed};
+use holdfast_core::{AppId, ConnectorId, Health, Role, Secret, ports::Changed};
 use holdfast_store::{Created, Grant, Granted, NewUser};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::json;
@@ -26,6 +26,7 @@ pub(crate) fn grant(connector: &ConnectorId, sequence: i64, mark: &str) -> Grant
     Grant {
         connector: connector.clone(),
         sequence,
+        app: AppId::instance("zendesk"),
         secret: Secret::Tokens(tokens(mark)),
         identity: Some(json!({"account_id": "acme", "name": mark})),
         extras: vec![("host".to_owned(), SecretString::from(format!("host-{mark}")))],

@@ -203,6 +203,7 @@ pub(crate) fn new_connector(org: &OrgId, account: &str, secret: Secret) -> NewCo
         name: format!("Helpdesk {account}"),
         alias: None,
         secret,
+        app: None,
         due_at: Some(moment(3000)),
         extras: vec![("webhook_id".to_owned(), SecretString::from("wh_1"))],
         at: moment(0),

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use holdfast_core::{
-    Health, TokenSet,
+    AppId, Health, TokenSet,
     credential::Reason,
     health::Event,
     ports::{Acquired, Begun, Changed, CredentialStore as _, Failure, Lease, LeaseStore as _, Loss, Stored},
@@ -183,7 +183,7 @@ async fn a_verdict_that_is_taken_back_leaves_what_it_knew_of_a_lost_answer(db: A
     let failure = Failure { reason: Reason::ResponseLost, ..refusal(before.credential.version) };
     store.fail(&before.credential.id, &failure, None).await.unwrap();
 
-    let withdrawn = store.withdraw("zendesk", moment(0), moment(400), moment(200)).await.unwrap();
+    let withdrawn = store.withdraw(&AppId::instance("zendesk"), moment(0), moment(400), moment(200)).await.unwrap();
 
     assert_eq!(withdrawn, std::slice::from_ref(&id));
     let after = load(&store, &id).await;

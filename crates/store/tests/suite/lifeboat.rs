@@ -31,6 +31,7 @@ fn castaway(snapshot: &Snapshot, exchange: holdfast_core::ports::Exchange) -> Ca
     Castaway {
         provider: snapshot.provider.clone(),
         account: snapshot.account.clone(),
+        app: snapshot.credential.app.clone(),
         exchange,
         rotation: rotation("second"),
     }

@@ -13,6 +13,7 @@ mod journal;
 mod leases;
 mod lifeboat;
 mod lines;
+mod own_apps;
 mod people;
 mod protocol;
 mod reading;

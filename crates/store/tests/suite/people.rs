@@ -25,7 +25,7 @@ on_both! {
 const HASH: &str = "$argon2id$v=19$m=19456,t=2,p=1$c2FsdHNhbHQ$aGFzaA";
 
 /// A moment as it is kept: to the microsecond.
-fn stored(at: i64) -> DateTime<Utc> {
+pub(crate) fn stored(at: i64) -> DateTime<Utc> {
     moment(at).trunc_subsecs(6)
 }
 
@@ -139,6 +139,7 @@ async fn an_app_is_written_over_the_revision_that_was_read_and_told_of(db: Arc<T
     let mut signals = store.subscribe();
     let secret = |text: &str| AppSecret { secret: Some(SecretString::from(text)), set_at: moment(1), checked_at: None };
     let app = |revision: i64, current: &str, next: Option<&str>| StoredApp {
+        org: None,
         provider: "zendesk".to_owned(),
         client_id: "client".to_owned(),
         secret: Some(secret(current)),
@@ -159,7 +160,7 @@ async fn an_app_is_written_over_the_revision_that_was_read_and_told_of(db: Arc<T
     assert_eq!(store.save_oauth_app(&app(0, "first", None)).await.unwrap(), Changed::Yes);
     heard(&mut signals, &Signal::OAuthApp("zendesk".to_owned())).await;
     assert_eq!(store.save_oauth_app(&app(0, "another", None)).await.unwrap(), Changed::No, "it is there already");
-    let found = store.find_oauth_app("zendesk").await.unwrap().unwrap();
+    let found = store.find_oauth_app(None, "zendesk").await.unwrap().unwrap();
     assert_eq!(opened(&found), (1, text("first"), None));
     assert_eq!(store.save_oauth_app(&app(1, "first", Some("second"))).await.unwrap(), Changed::Yes);
     assert_eq!(store.save_oauth_app(&app(1, "late", None)).await.unwrap(), Changed::No);
@@ -170,11 +171,11 @@ async fn an_app_is_written_over_the_revision_that_was_read_and_told_of(db: Arc<T
 
     // Sealed for its place: in another one it does not open, and is not thrown away either.
     db.execute("UPDATE oauth_apps SET sealed_secret = sealed_next_secret").await;
-    let moved = store.find_oauth_app("zendesk").await.unwrap().unwrap();
+    let moved = store.find_oauth_app(None, "zendesk").await.unwrap().unwrap();
     assert_eq!(opened(&moved), (2, Some(None), text("second")));
     assert!(store.save_oauth_app(&moved).await.is_err());
 
-    assert_eq!(store.remove_oauth_app("zendesk", 1).await.unwrap(), Changed::No);
-    assert_eq!(store.remove_oauth_app("zendesk", 2).await.unwrap(), Changed::Yes);
-    assert!(store.find_oauth_app("zendesk").await.unwrap().is_none());
+    assert_eq!(store.remove_oauth_app(None, "zendesk", 1).await.unwrap(), Changed::No);
+    assert_eq!(store.remove_oauth_app(None, "zendesk", 2).await.unwrap(), Changed::Yes);
+    assert!(store.find_oauth_app(None, "zendesk").await.unwrap().is_none());
 }

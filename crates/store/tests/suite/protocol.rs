@@ -3,7 +3,7 @@
 use std::{collections::HashSet, sync::Arc};
 
 use holdfast_core::{
-    ConnectorId, Secret, Snapshot, Version,
+    AppId, ConnectorId, Secret, Snapshot, Version,
     credential::{Reason, Trouble},
     health::Event,
     ports::{
@@ -318,7 +318,7 @@ impl<'a> Walk<'a> {
     async fn person(&mut self) -> Option<(&'static str, bool)> {
         if self.pick(3) == 0 {
             let (since, retry_at, at) = (moment(0), moment(470), moment(440));
-            let back = self.store.withdraw("zendesk", since, retry_at, at).await.unwrap();
+            let back = self.store.withdraw(&AppId::instance("zendesk"), since, retry_at, at).await.unwrap();
             let before = self.model.health;
             self.model.withdraw(self.fault);
             let changed = before != self.model.health;
@@ -337,6 +337,7 @@ impl<'a> Walk<'a> {
         let grant = Grant {
             connector: self.first.connector.clone(),
             sequence: i64::from(self.sequence),
+            app: AppId::instance("zendesk"),
             secret: Secret::Tokens(tokens(&mark(set)?)),
             identity: None,
             extras: Vec::new(),

@@ -89,6 +89,7 @@ async fn no_secret_stands_in_the_database_file() {
         link_hash: [1; 32],
         state_hash: [2; 32],
         browser_hash: [3; 32],
+        app: None,
         verifier: Some(SecretString::from("verifier-canary")),
         account: None,
         by_key: false,

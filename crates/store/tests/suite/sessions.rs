@@ -34,6 +34,7 @@ fn start(link: u8, state: u8) -> StartSession {
         link_hash: [link; 32],
         state_hash: [state; 32],
         browser_hash: [9; 32],
+        app: None,
         verifier: Some(SecretString::from("verifier")),
         account: Some("acme".to_owned()),
         by_key: false,

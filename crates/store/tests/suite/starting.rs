@@ -82,6 +82,7 @@ async fn taken_by(store: &Store, id: &ConnectorId) -> String {
         link_hash: [1; 32],
         state_hash: [2; 32],
         browser_hash: [3; 32],
+        app: None,
         verifier: None,
         account: None,
         by_key: false,

@@ -9,7 +9,7 @@ use axum::{
     response::{IntoResponse, Redirect, Response},
 };
 use holdfast_core::{
-    ConnectorId, Health, Provider, Secret,
+    ConnectorId, Health, OrgId, Provider, Secret,
     provider::{About, Account},
 };
 use holdfast_store::{Created, NewConnector, Way};
@@ -39,13 +39,13 @@ pub(super) struct Tile {
 
 impl Tile {
     /// All that have this in name or line, by name.
-    pub(super) async fn all(app: &App, search: &str) -> Result<Vec<Self>, Trouble> {
+    pub(super) async fn all(app: &App, org: &OrgId, search: &str) -> Result<Vec<Self>, Trouble> {
         let search = search.trim().to_lowercase();
         let mut tiles = Vec::new();
         for provider in app.providers().iter() {
             let about = provider.about();
             if about.name.to_lowercase().contains(&search) || about.line.to_lowercase().contains(&search) {
-                let ready = ready(app, about).await?;
+                let ready = ready(app, org, about).await?;
                 tiles.push(Self { mark: Mark::of(app, about.id), line: about.line, ready });
             }
         }
@@ -53,8 +53,8 @@ impl Tile {
     }
 }
 
-async fn ready(app: &App, about: &About) -> Result<bool, Trouble> {
-    Ok(about.takes_keys() || app.apps.of(about.id).await?.is_some())
+async fn ready(app: &App, org: &OrgId, about: &About) -> Result<bool, Trouble> {
+    Ok(about.takes_keys() || app.apps.for_consent(org, about.id).await?.is_some())
 }
 
 #[derive(Default, Deserialize)]
@@ -76,7 +76,7 @@ pub(super) async fn show(
     Query(asked): Query<Search>,
 ) -> Result<Response, Trouble> {
     let search = asked.q.trim().to_owned();
-    let tiles = Tile::all(&app, &search).await?;
+    let tiles = Tile::all(&app, person.org(), &search).await?;
     let page = CataloguePage { search, tiles };
     Ok(View::of(&person, Here::Connectors, "pages/connectors/catalogue.html", "Connect", &page).show(&app))
 }
@@ -148,9 +148,9 @@ async fn page(
         name: &typed.name,
         problems,
         scopes: about.scopes.iter().map(|scope| ScopeLine { name: scope.name, words: scope.words }).collect(),
-        ways: consent::ways(app, about, None).await?,
+        ways: consent::ways(app, person.org(), about, None).await?,
         help: about.key_help,
-        ready: ready(app, about).await?,
+        ready: ready(app, person.org(), about).await?,
         redirect_uri: app.redirect_uri(),
     };
     let title = format!("Connect {}", about.name);
@@ -173,7 +173,7 @@ pub(super) async fn connect(
 ) -> Result<Response, Trouble> {
     let provider = adapter(&app, &person, &provider)?;
     let about = provider.about();
-    if !ready(&app, about).await? {
+    if !ready(&app, person.org(), about).await? {
         return Err(consent::no_app(about.name).seen_by(&person));
     }
     let name = typed.name.trim();
@@ -221,6 +221,7 @@ async fn make(app: &App, person: &Person, provider: &str, account: &Account, nam
             name: if name.is_empty() { account.display.clone() } else { name.to_owned() },
             alias: None,
             secret: Secret::Absent,
+            app: None,
             due_at: None,
             extras: Vec::new(),
             at: app.seams.clock.now(),

@@ -146,7 +146,10 @@ impl Checklist {
                         Ending::Taken { connector, .. } | Ending::Held { connector, .. } => connector.clone(),
                         _ => None,
                     },
-                    app: matches!(ended.ending, Ending::AppNotSetUp | Ending::AppRefused { .. } | Ending::NoApp),
+                    app: matches!(
+                        ended.ending,
+                        Ending::AppNotSetUp | Ending::AppRefused { .. } | Ending::NoApp | Ending::AppReplaced
+                    ),
                 }
             }
         }

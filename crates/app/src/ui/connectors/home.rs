@@ -180,7 +180,7 @@ pub(super) async fn show(
         rows: page.data.iter().map(|line| row(&app, line, &agents, now)).collect(),
         next: page.next_cursor.as_deref().map(address),
         first: (!asked.cursor.is_empty()).then(|| address("")),
-        tiles: if total == 0 { Tile::all(&app, "").await? } else { Vec::new() },
+        tiles: if total == 0 { Tile::all(&app, person.org(), "").await? } else { Vec::new() },
         did: (asked.did == "deleted").then_some("The connector was deleted."),
         no_mail: if admin { no_mail(&app, &person, now).await? } else { None },
     };

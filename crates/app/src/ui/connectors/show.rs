@@ -99,6 +99,8 @@ struct DegradedMark {
     class: &'static str,
     retry: Option<Moment>,
     app: bool,
+    /// It is about the org's own.
+    own_app: bool,
 }
 
 #[derive(Serialize)]
@@ -197,7 +199,7 @@ pub(super) async fn shown(
     };
     let likely = called::likely_end(app, snapshot).await?;
     let ways = match app.providers().find(&snapshot.provider) {
-        Some(adapter) => connect::ways(app, adapter.about(), Some(snapshot)).await?,
+        Some(adapter) => connect::ways(app, org, adapter.about(), Some(snapshot)).await?,
         None => connect::Ways { key: false, both: false },
     };
     let mut page = page(app, person, &view, agents, ways, told, checklist, test, timeline, chart, &asked.did, now);
@@ -308,14 +310,16 @@ fn said(did: &str, health: Health) -> Option<&'static str> {
 fn degraded(view: &ConnectorView, provider: &str, now: DateTime<Utc>) -> Option<DegradedMark> {
     let snapshot = &view.snapshot;
     let mark = snapshot.credential.degraded.filter(|_| snapshot.health == Health::Connected)?;
-    let said = words::degraded(mark.class, provider);
+    let (app, own) = (mark.class == Class::AppBroken, snapshot.credential.app.org().is_some());
+    let said = if app && own { words::own_app_broken(provider) } else { words::degraded(mark.class, provider) };
     Some(DegradedMark {
         what: said.what,
         todo: said.todo,
         since: Moment::new(mark.since, now),
         class: mark.class.as_str(),
         retry: Moment::maybe(snapshot.credential.backoff.retry_at.filter(|at| *at > now), now),
-        app: mark.class == Class::AppBroken,
+        app: app && !own,
+        own_app: app && own,
     })
 }
 

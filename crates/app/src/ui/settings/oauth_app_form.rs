@@ -1,4 +1,5 @@
-//! Changes of an OAuth app. A secret that the provider refuses is not saved, and the one before stays (RC-03).
+//! Changes of an OAuth app, below /settings/oauth-apps or /settings/own-apps. A secret that the provider refuses is not
+//! saved, and the one before stays (RC-03).
 
 use std::sync::Arc;
 
@@ -8,13 +9,13 @@ use axum::{
     response::{IntoResponse, Redirect, Response},
 };
 use chrono::{DateTime, NaiveDate, NaiveTime, Utc};
-use holdfast_core::{Provider, ports::Changed, refresh::ClientTaken};
+use holdfast_core::{OrgId, Provider, Role, ports::Changed, refresh::ClientTaken};
 use holdfast_store::{AppSecret, StoredApp};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use tracing::info;
 
-use super::oauth_apps::{HERE, Problems, State, Told, Typed, found, page};
+use super::oauth_apps::{Problems, State, Told, Typed, Whose, found, page};
 use crate::{
     app::App,
     oauth_apps::{check, renewed},
@@ -30,12 +31,18 @@ use crate::{
 const LONGEST: usize = 2000;
 
 pub(super) fn routes() -> Routes {
+    let admin = Needs::Role(Role::Admin);
     Routes::new()
         .post("/settings/oauth-apps/{provider}", Needs::Operator, save)
         .post("/settings/oauth-apps/{provider}/check", Needs::Operator, look)
         .post("/settings/oauth-apps/{provider}/promote", Needs::Operator, promote)
         .post("/settings/oauth-apps/{provider}/drop-next", Needs::Operator, drop_next)
         .post("/settings/oauth-apps/{provider}/remove", Needs::Operator, remove)
+        .post("/settings/own-apps/{provider}", admin, save)
+        .post("/settings/own-apps/{provider}/check", admin, look)
+        .post("/settings/own-apps/{provider}/promote", admin, promote)
+        .post("/settings/own-apps/{provider}/drop-next", admin, drop_next)
+        .post("/settings/own-apps/{provider}/remove", admin, remove)
 }
 
 #[derive(Deserialize)]
@@ -65,15 +72,17 @@ struct OfRevision {
     name: String,
 }
 
-/// POST /settings/oauth-apps/{provider}
+/// POST {provider}
 async fn save(
     Shared(app): Shared<Arc<App>>,
+    whose: Whose,
     person: Person,
     Path(id): Path<String>,
     Posted(form): Posted<Save>,
 ) -> Result<Response, Trouble> {
     let provider = found(&app, &person, &id)?;
-    let state = State::of(&app, provider.as_ref()).await?;
+    let org = whose.org(&person);
+    let state = State::of(&app, org, provider.as_ref()).await?;
     if state.is_configured() {
         return Err(in_configuration(&person));
     }
@@ -94,7 +103,13 @@ async fn save(
             before.as_ref().map(|before| before.client_id.as_str()).unwrap_or_default()
         );
     }
+    if org.is_some() && app.apps.instances(&id).await.is_ok_and(|one| one.is_some_and(|one| one.client_id == client_id))
+    {
+        problems.client_id =
+            "This installation connects with this client already. One of your own has another id.".to_owned();
+    }
     let mut new = StoredApp {
+        org: org.cloned(),
         provider: provider.about().id.to_owned(),
         client_id: client_id.to_owned(),
         secret: secret_of(&form.client_secret, before.as_ref().and_then(|before| before.secret.clone()), now),
@@ -107,23 +122,24 @@ async fn save(
     if problems == Problems::default() {
         // Only what is new: the current secret may be over already, and the next one the cure.
         if another || !form.client_secret.expose_secret().trim().is_empty() || before.is_none() {
-            problems.secret = checked(&app, provider.as_ref(), client_id, &mut new.secret).await?;
+            problems.secret = checked(&app, org, provider.as_ref(), client_id, &mut new.secret).await?;
         }
         if new.next_secret.is_some() && (another || !form.next_client_secret.expose_secret().trim().is_empty()) {
-            problems.next = checked(&app, provider.as_ref(), client_id, &mut new.next_secret).await?;
+            problems.next = checked(&app, org, provider.as_ref(), client_id, &mut new.next_secret).await?;
         }
     }
     if problems != Problems::default() {
         let typed = Some(Typed { client_id: &form.client_id, ends_on: &form.ends_on, confirm });
         let told = Told { typed, problems, ..Told::default() };
-        return page(&app, &person, provider.as_ref(), told, StatusCode::UNPROCESSABLE_ENTITY).await;
+        return page(&app, whose, &person, provider.as_ref(), told, StatusCode::UNPROCESSABLE_ENTITY).await;
     }
-    write(&app, &person, &new, "saved").await
+    write(&app, whose, &person, &new, "saved").await
 }
 
-/// POST /settings/oauth-apps/{provider}/check
+/// POST {provider}/check
 async fn look(
     Shared(app): Shared<Arc<App>>,
+    whose: Whose,
     person: Person,
     Path(id): Path<String>,
     Posted(Nothing {}): Posted<Nothing>,
@@ -131,17 +147,20 @@ async fn look(
     let provider = found(&app, &person, &id)?;
     let name = provider.about().name;
     let (mut told, mut said) = (Told::default(), Vec::new());
-    if let Some(configured) = app.apps.configured(&id) {
+    let org = whose.org(&person);
+    if let Some(configured) = app.apps.configured(&id).filter(|_| org.is_none()) {
         let configured = configured.app();
         let (client_id, next) = (&configured.client_id, configured.next_client_secret);
-        let taken = check(&app, provider.as_ref(), client_id, configured.client_secret.as_ref()).await?;
+        let taken = check(&app, None, provider.as_ref(), client_id, configured.client_secret.as_ref()).await?;
         said.extend(refusal(name, "current", &taken, configured.client_secret.as_ref()));
         if let Some(next) = next {
-            let taken = check(&app, provider.as_ref(), client_id, Some(&next)).await?;
+            let taken = check(&app, None, provider.as_ref(), client_id, Some(&next)).await?;
             said.extend(refusal(name, "next", &taken, Some(&next)));
         }
     } else {
-        let Some(mut stored) = app.store.find_oauth_app(&id).await? else { return Err(Trouble::not_found(&person)) };
+        let Some(mut stored) = app.store.find_oauth_app(org, &id).await? else {
+            return Err(Trouble::not_found(&person));
+        };
         let client_id = stored.client_id.clone();
         let now = app.seams.clock.now();
         for (which, secret) in [("current", &mut stored.secret), ("next", &mut stored.next_secret)] {
@@ -151,7 +170,7 @@ async fn look(
                 Some(secret) => secret.secret.clone(),
                 None => None,
             };
-            let taken = check(&app, provider.as_ref(), &client_id, plain.as_ref()).await?;
+            let taken = check(&app, org, provider.as_ref(), &client_id, plain.as_ref()).await?;
             said.extend(refusal(name, which, &taken, plain.as_ref()));
             if let Some(secret) = secret {
                 match taken {
@@ -172,62 +191,66 @@ async fn look(
     } else {
         told.trouble = Some(said.join(" "));
     }
-    page(&app, &person, provider.as_ref(), told, StatusCode::OK).await
+    page(&app, whose, &person, provider.as_ref(), told, StatusCode::OK).await
 }
 
-/// POST /settings/oauth-apps/{provider}/promote
+/// POST {provider}/promote
 async fn promote(
     Shared(app): Shared<Arc<App>>,
+    whose: Whose,
     person: Person,
     Path(id): Path<String>,
     Posted(form): Posted<OfRevision>,
 ) -> Result<Response, Trouble> {
-    let mut stored = of_revision(&app, &person, &id, form.revision).await?;
+    let mut stored = of_revision(&app, whose, &person, &id, form.revision).await?;
     let Some(next) = stored.next_secret.take() else { return Err(changed_meanwhile(&person)) };
     stored.secret = Some(next);
     // It was the end of the secret before.
     stored.secret_expires_at = None;
-    write(&app, &person, &stored, "promoted").await
+    write(&app, whose, &person, &stored, "promoted").await
 }
 
-/// POST /settings/oauth-apps/{provider}/drop-next
+/// POST {provider}/drop-next
 async fn drop_next(
     Shared(app): Shared<Arc<App>>,
+    whose: Whose,
     person: Person,
     Path(id): Path<String>,
     Posted(form): Posted<OfRevision>,
 ) -> Result<Response, Trouble> {
-    let mut stored = of_revision(&app, &person, &id, form.revision).await?;
+    let mut stored = of_revision(&app, whose, &person, &id, form.revision).await?;
     stored.next_secret = None;
-    write(&app, &person, &stored, "dropped").await
+    write(&app, whose, &person, &stored, "dropped").await
 }
 
-/// POST /settings/oauth-apps/{provider}/remove
+/// POST {provider}/remove
 async fn remove(
     Shared(app): Shared<Arc<App>>,
+    whose: Whose,
     person: Person,
     Path(id): Path<String>,
     Posted(form): Posted<OfRevision>,
 ) -> Result<Response, Trouble> {
     let provider = found(&app, &person, &id)?;
-    of_revision(&app, &person, &id, form.revision).await?;
+    of_revision(&app, whose, &person, &id, form.revision).await?;
     if !form.name.trim().eq_ignore_ascii_case(provider.about().name) {
         let trouble = Some(format!("To take it out, type its name: {}. Nothing was changed.", provider.about().name));
         let told = Told { trouble, ..Told::default() };
-        return page(&app, &person, provider.as_ref(), told, StatusCode::UNPROCESSABLE_ENTITY).await;
+        return page(&app, whose, &person, provider.as_ref(), told, StatusCode::UNPROCESSABLE_ENTITY).await;
     }
-    if app.store.remove_oauth_app(&id, form.revision).await? == Changed::No {
+    if app.store.remove_oauth_app(whose.org(&person), &id, form.revision).await? == Changed::No {
         return Err(changed_meanwhile(&person));
     }
     app.apps.forget();
-    info!(user.id = person.user.id, provider = id, "{} took the OAuth app of {id} out", person.user.id);
-    Ok(Redirect::to(&format!("{HERE}/{id}?done=removed")).into_response())
+    let org = whose.org(&person).map(OrgId::as_str);
+    info!(user.id = person.user.id, org.id = org, provider = id, "{} took the OAuth app of {id} out", person.user.id);
+    Ok(Redirect::to(&format!("{}/{id}?done=removed", whose.here())).into_response())
 }
 
 /// The app of the UI, as whoever sent the form has seen it.
-async fn of_revision(app: &App, person: &Person, id: &str, revision: i64) -> Result<StoredApp, Trouble> {
+async fn of_revision(app: &App, whose: Whose, person: &Person, id: &str, revision: i64) -> Result<StoredApp, Trouble> {
     let provider = found(app, person, id)?;
-    let state = State::of(app, provider.as_ref()).await?;
+    let state = State::of(app, whose.org(person), provider.as_ref()).await?;
     if state.is_configured() {
         return Err(in_configuration(person));
     }
@@ -235,26 +258,28 @@ async fn of_revision(app: &App, person: &Person, id: &str, revision: i64) -> Res
     if stored.revision == revision { Ok(stored) } else { Err(changed_meanwhile(person)) }
 }
 
-async fn write(app: &App, person: &Person, new: &StoredApp, done: &str) -> Result<Response, Trouble> {
+async fn write(app: &App, whose: Whose, person: &Person, new: &StoredApp, done: &str) -> Result<Response, Trouble> {
     let new = StoredApp { changed_by: Some(person.actor()), changed_at: app.seams.clock.now(), ..new.clone() };
     if app.store.save_oauth_app(&new).await? == Changed::No {
         return Err(changed_meanwhile(person));
     }
     let id = &new.provider;
-    info!(user.id = person.user.id, provider = id, "{} changed the OAuth app of {id}", person.user.id);
-    renewed(app, id).await;
-    Ok(Redirect::to(&format!("{HERE}/{id}?done={done}")).into_response())
+    let org = new.org.as_ref().map(OrgId::as_str);
+    info!(user.id = person.user.id, org.id = org, provider = id, "{} changed the OAuth app of {id}", person.user.id);
+    renewed(app, &new.id()).await;
+    Ok(Redirect::to(&format!("{}/{id}?done={done}", whose.here())).into_response())
 }
 
 /// Asks the provider, and notes on the secret what it said. Answers what is wrong with it, in words; else nothing.
 async fn checked(
     app: &App,
+    org: Option<&OrgId>,
     provider: &dyn Provider,
     client_id: &str,
     secret: &mut Option<AppSecret>,
 ) -> Result<String, Trouble> {
     let plain = secret.as_ref().and_then(|secret| secret.secret.clone());
-    let taken = check(app, provider, client_id, plain.as_ref()).await?;
+    let taken = check(app, org, provider, client_id, plain.as_ref()).await?;
     let Some(secret) = secret else {
         return Ok(refused(provider.about().name, "this client without a secret", &taken).unwrap_or_default());
     };

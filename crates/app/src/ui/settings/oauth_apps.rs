@@ -1,16 +1,16 @@
-//! The instance's OAuth apps, for its operators: one page each, with what to copy to the provider and what is known of the
-//! client here. A secret is never shown again.
+//! OAuth apps: the instance's for its operators, an org's own for its admins. One page each, with what to copy to the provider
+//! and what is known of the client here. A secret is never shown again.
 
-use std::sync::Arc;
+use std::{convert::Infallible, sync::Arc};
 
 use axum::{
-    extract::{Path, Query, State as Shared},
-    http::StatusCode,
+    extract::{FromRequestParts, MatchedPath, Path, Query, State as Shared},
+    http::{StatusCode, request::Parts},
     response::Response,
 };
 use chrono::{DateTime, TimeDelta, Utc};
-use holdfast_core::{Provider, provider::AuthKind};
-use holdfast_store::{AppSecret, StoredApp};
+use holdfast_core::{AppId, OrgId, Provider, Role, provider::AuthKind};
+use holdfast_store::{AppSecret, AppUse, StoredApp};
 use serde::{Deserialize, Serialize};
 
 use super::oauth_app_form;
@@ -26,13 +26,62 @@ use crate::{
     },
 };
 
-pub(super) const HERE: &str = "/settings/oauth-apps";
+const INSTANCE: &str = "/settings/oauth-apps";
+const OWN: &str = "/settings/own-apps";
 
 pub(super) fn routes() -> Routes {
     Routes::new()
-        .get(HERE, Needs::Operator, list)
+        .get(INSTANCE, Needs::Operator, list)
         .get("/settings/oauth-apps/{provider}", Needs::Operator, show)
+        .get(OWN, Needs::Role(Role::Admin), list)
+        .get("/settings/own-apps/{provider}", Needs::Role(Role::Admin), show)
         .merge(oauth_app_form::routes())
+}
+
+/// Whose apps a page is about: its address says so, and the guard of the routes has looked who may.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Whose {
+    Instance,
+    /// Of the person's org.
+    Own,
+}
+
+impl Whose {
+    pub(super) fn org(self, person: &Person) -> Option<&OrgId> {
+        (self == Self::Own).then(|| person.org())
+    }
+
+    /// Where they are listed.
+    pub(super) fn here(self) -> &'static str {
+        match self {
+            Self::Instance => INSTANCE,
+            Self::Own => OWN,
+        }
+    }
+
+    /// In the navigation of the settings.
+    fn nav(self) -> &'static str {
+        match self {
+            Self::Instance => "oauth_apps",
+            Self::Own => "own_apps",
+        }
+    }
+
+    fn title(self) -> &'static str {
+        match self {
+            Self::Instance => "OAuth apps",
+            Self::Own => "Your OAuth apps",
+        }
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Whose {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Infallible> {
+        let path = parts.extensions.get::<MatchedPath>().map(MatchedPath::as_str).unwrap_or_default();
+        Ok(if path.starts_with(INSTANCE) { Self::Instance } else { Self::Own })
+    }
 }
 
 /// What is known of one provider's app.
@@ -44,6 +93,24 @@ pub(super) struct State {
     /// Connectors that hold a grant of it, and those of them that wait for a better client.
     pub(super) held: u64,
     waiting: u64,
+    /// Of an org's own: what is there beside it.
+    beside: Option<Beside>,
+}
+
+#[derive(Serialize)]
+struct Beside {
+    /// The instance has an app, which counts where the org has none.
+    instance: bool,
+    /// The org's connectors that hold a grant of that.
+    on_instance: u64,
+    /// Own apps that connectors were connected with and that are not there any more.
+    gone: Vec<Gone>,
+}
+
+#[derive(Serialize)]
+struct Gone {
+    client_id: String,
+    held: u64,
 }
 
 /// Where it was set.
@@ -59,18 +126,31 @@ enum Source {
 
 impl State {
     /// As it is now.
-    pub(super) async fn of(app: &App, provider: &dyn Provider) -> Result<Self, Trouble> {
+    pub(super) async fn of(app: &App, org: Option<&OrgId>, provider: &dyn Provider) -> Result<Self, Trouble> {
         let about = provider.about();
-        let stored = app.store.find_oauth_app(about.id).await?;
-        let source = match (app.apps.configured(about.id), stored) {
+        let stored = app.store.find_oauth_app(org, about.id).await?;
+        let configured = app.apps.configured(about.id);
+        let id = match (&stored, org) {
+            (Some(stored), _) => Some(stored.id()),
+            (None, None) => Some(AppId::instance(about.id)),
+            (None, Some(_)) => None,
+        };
+        let beside = match org {
+            None => None,
+            Some(_) => Some(configured.is_some() || app.store.find_oauth_app(None, about.id).await?.is_some()),
+        };
+        let source = match (configured.filter(|_| org.is_none()), stored) {
             (Some(configured), stored) => {
                 Source::Configuration { app: Box::new(configured.clone()), hidden: stored.is_some() }
             }
             (None, Some(stored)) => Source::Here(Box::new(stored)),
             (None, None) => Source::Nowhere,
         };
-        let (held, waiting) = app.store.count_of_app(about.id).await?;
-        Ok(Self { provider: about.id, name: about.name, source, now: app.seams.clock.now(), held, waiting })
+        let uses = app.store.apps_in_use(org, about.id).await?;
+        let (held, waiting) =
+            uses.iter().find(|one| Some(&one.app) == id.as_ref()).map_or((0, 0), |one| (one.held, one.waiting));
+        let beside = beside.map(|instance| Beside::new(instance, &uses, id.as_ref()));
+        Ok(Self { provider: about.id, name: about.name, source, now: app.seams.clock.now(), held, waiting, beside })
     }
 
     pub(super) fn is_set_up(&self) -> bool {
@@ -105,12 +185,18 @@ impl State {
     /// Whether somebody has to look.
     pub(super) fn trouble(&self) -> bool {
         let near = |end| end <= self.now + TimeDelta::days(SECRET_WARNING_DAYS);
-        self.waiting > 0 || self.unreadable() || self.ends_at().is_some_and(near)
+        self.waiting > 0 || self.has_gone() || self.unreadable() || self.ends_at().is_some_and(near)
+    }
+
+    fn has_gone(&self) -> bool {
+        self.beside.as_ref().is_some_and(|beside| !beside.gone.is_empty())
     }
 
     /// Tone and word of its badge.
     fn badge(&self) -> (&'static str, String) {
         match self.ends_at() {
+            _ if self.has_gone() => ("bad", "Taken out".to_owned()),
+            _ if !self.is_set_up() && self.beside.is_some() => ("idle", "None".to_owned()),
             _ if !self.is_set_up() => ("idle", "Not set up".to_owned()),
             _ if self.unreadable() => ("bad", "Secret unreadable".to_owned()),
             _ if self.waiting > 0 => ("bad", "Refused".to_owned()),
@@ -141,6 +227,7 @@ impl State {
                 Source::Here(stored) => stored.client_id.clone(),
             },
             held: self.held,
+            instance: self.beside.as_ref().is_some_and(|beside| beside.instance),
         }
     }
 
@@ -192,8 +279,23 @@ impl State {
     }
 }
 
+impl Beside {
+    fn new(instance: bool, uses: &[AppUse], id: Option<&AppId>) -> Self {
+        let gone = uses
+            .iter()
+            .filter(|one| Some(&one.app) != id)
+            .filter_map(|one| Some(Gone { client_id: one.app.own_client_id()?.to_owned(), held: one.held }));
+        let of_instance = uses.iter().find(|one| one.app.org().is_none());
+        Self { instance, on_instance: of_instance.map_or(0, |one| one.held), gone: gone.collect() }
+    }
+}
+
 #[derive(Serialize)]
 struct ListPage {
+    own: bool,
+    nav: &'static str,
+    here: &'static str,
+    title: &'static str,
     apps: Vec<Row>,
     redirect_uri: String,
 }
@@ -210,6 +312,8 @@ struct Row {
     source: &'static str,
     client_id: String,
     held: u64,
+    /// Of an org's own: the instance has one as well.
+    instance: bool,
 }
 
 #[derive(Serialize)]
@@ -260,7 +364,12 @@ struct ScopeRow {
 
 #[derive(Serialize)]
 struct AppPage<'a> {
+    own: bool,
+    nav: &'static str,
+    here: &'static str,
+    title: &'static str,
     app: Row,
+    beside: Option<Beside>,
     facts: Facts,
     redirect_uri: String,
     scopes: Vec<ScopeRow>,
@@ -296,14 +405,15 @@ pub(super) struct Problems {
     pub(super) ends_on: String,
 }
 
-/// GET /settings/oauth-apps
-async fn list(Shared(app): Shared<Arc<App>>, person: Person) -> Result<Response, Trouble> {
+/// GET /settings/oauth-apps, /settings/own-apps
+async fn list(Shared(app): Shared<Arc<App>>, whose: Whose, person: Person) -> Result<Response, Trouble> {
     let mut apps = Vec::new();
     for provider in app.providers().iter().filter(|provider| provider.about().auth_kind == AuthKind::OAuth2) {
-        apps.push(State::of(&app, provider.as_ref()).await?.row());
+        apps.push(State::of(&app, whose.org(&person), provider.as_ref()).await?.row());
     }
-    let page = ListPage { apps, redirect_uri: app.redirect_uri() };
-    Ok(View::of(&person, Here::Settings, "pages/settings/oauth_apps.html", "OAuth apps", &page).show(&app))
+    let (own, here, title) = (whose == Whose::Own, whose.here(), whose.title());
+    let page = ListPage { own, nav: whose.nav(), here, title, apps, redirect_uri: app.redirect_uri() };
+    Ok(View::of(&person, Here::Settings, "pages/settings/oauth_apps.html", title, &page).show(&app))
 }
 
 #[derive(Deserialize)]
@@ -322,16 +432,17 @@ fn done(word: &str) -> Option<&'static str> {
     }
 }
 
-/// GET /settings/oauth-apps/{provider}
+/// GET /settings/oauth-apps/{provider}, /settings/own-apps/{provider}
 async fn show(
     Shared(app): Shared<Arc<App>>,
+    whose: Whose,
     person: Person,
     Path(id): Path<String>,
     Query(asked): Query<Asked>,
 ) -> Result<Response, Trouble> {
     let provider = found(&app, &person, &id)?;
     let told = Told { done: done(&asked.done), ..Told::default() };
-    page(&app, &person, provider.as_ref(), told, StatusCode::OK).await
+    page(&app, whose, &person, provider.as_ref(), told, StatusCode::OK).await
 }
 
 /// The provider of this id, if it takes an OAuth app.
@@ -343,17 +454,26 @@ pub(super) fn found(app: &App, person: &Person, id: &str) -> Result<Arc<dyn Prov
 /// The page of one app.
 pub(super) async fn page(
     app: &App,
+    whose: Whose,
     person: &Person,
     provider: &dyn Provider,
     told: Told<'_>,
     status: StatusCode,
 ) -> Result<Response, Trouble> {
-    let state = State::of(app, provider).await?;
+    let state = State::of(app, whose.org(person), provider).await?;
     let about = provider.about();
-    let title = format!("{} OAuth app", about.name);
+    let title = match whose {
+        Whose::Instance => format!("{} OAuth app", about.name),
+        Whose::Own => format!("Your {} OAuth app", about.name),
+    };
     let page = AppPage {
+        own: whose == Whose::Own,
+        nav: whose.nav(),
+        here: whose.here(),
+        title: whose.title(),
         app: state.row(),
         facts: state.facts(),
+        beside: state.beside,
         redirect_uri: app.redirect_uri(),
         scopes: about.scopes.iter().map(|scope| ScopeRow { name: scope.name, words: scope.words }).collect(),
         told,

@@ -12,6 +12,7 @@ use crate::{
     exchange::{self, Grant, Outcome, Refusal, TokenAnswer},
     health::Health,
     id::ExchangeId,
+    oauth_app::AppId,
     ports::{
         Begun, Castaway, Changed, Close, Exchange, Failure, Marks, OAuthApp, Rotation, StoreError, Stored, Trigger,
     },
@@ -31,6 +32,7 @@ struct Terms {
     account: String,
     facts: Box<OAuth2>,
     app: OAuthApp,
+    app_id: AppId,
 }
 
 /// What stands in the way of an exchange.
@@ -108,7 +110,7 @@ impl Flight {
             match (decide::after(&outcome, &so_far, &case, now, &self.engine.settings), outcome) {
                 (Next::Store, Outcome::Rotated(answer)) => {
                     let stored = self.store(&terms, &exchange, tokens, &answer, sends, started).await?;
-                    self.engine.granted(terms.provider.about().id, &snapshot).await;
+                    self.engine.granted(&snapshot).await;
                     if doubted {
                         self.prove_new(&stored).await?;
                     }
@@ -146,14 +148,13 @@ impl Flight {
                     snapshot = Arc::new(with_spare);
                 }
                 (Next::Fail(reason), outcome) => {
-                    let provider = terms.provider.about().id;
                     // A token that never ends may work on although it is not exchanged.
                     if tokens.refresh_token.is_none() && self.still_works(&snapshot).await {
                         let marks = self.rest(&snapshot, so_far);
                         let kind = OutcomeKind::Rejected;
                         return Err(self.give_up(&terms, &exchange, kind, marks, &outcome, sends, started).await);
                     }
-                    if let Some(marks) = self.engine.held(provider, &snapshot, so_far.answer_lost).await {
+                    if let Some(marks) = self.engine.held(&snapshot, so_far.answer_lost).await {
                         let kind = OutcomeKind::Rejected;
                         return Err(self.give_up(&terms, &exchange, kind, marks, &outcome, sends, started).await);
                     }
@@ -227,17 +228,19 @@ impl Flight {
         let Auth::OAuth2(facts) = provider.auth(&account) else {
             return Err(internal(format!("{} has no OAuth 2.0", snapshot.provider)));
         };
-        let app = self.engine.ports.apps.find(&snapshot.org, &snapshot.provider).await;
+        let app = self.engine.ports.apps.find(&snapshot.credential.app).await;
         match app.map_err(|error| over(ours(&error)))? {
-            Some(app) => Ok(Terms { provider: Arc::clone(provider), account: snapshot.account.clone(), facts, app }),
-            None => Err(over(AuthError::AppRejected {
-                detail: format!(
-                    "no OAuth app is set up for {0}; enter it in the web UI under Settings, OAuth apps, or set \
-                     oauth_apps.{0}.client_id",
-                    snapshot.provider
-                ),
-                retry_after: Duration::from_mins(1),
-            })),
+            Some(app) => Ok(Terms {
+                provider: Arc::clone(provider),
+                account: snapshot.account.clone(),
+                facts,
+                app,
+                app_id: snapshot.credential.app.clone(),
+            }),
+            None => {
+                let detail = no_app(&snapshot.credential.app);
+                Err(over(AuthError::AppRejected { detail, retry_after: Duration::from_mins(1) }))
+            }
         }
     }
 
@@ -362,6 +365,7 @@ impl Flight {
         let castaway = Arc::new(Castaway {
             provider: terms.provider.about().id.to_owned(),
             account: terms.account.clone(),
+            app: terms.app_id.clone(),
             exchange: exchange.clone(),
             rotation,
         });
@@ -514,7 +518,7 @@ impl Flight {
         let detail = words.clone().unwrap_or_else(|| "no answer".to_owned());
         let class = marks.trouble;
         if class == Trouble::AppBroken {
-            self.engine.alert_app(terms.provider.about().id, &detail);
+            self.engine.alert_app(&terms.app_id, &detail);
         }
         let close = self.closing(kind, words, sends, started, Some(marks));
         self.close(exchange, close).await;
@@ -579,6 +583,21 @@ impl Flight {
 /// Whether a fresh read still holds the token set that the exchange is about.
 fn still_there(snapshot: &Snapshot, exchange: &Exchange) -> bool {
     snapshot.credential.version == exchange.version && snapshot.credential.secret.tokens().is_some()
+}
+
+/// Where the app that a grant was made with is entered. Nothing else can be used in its place.
+fn no_app(app: &AppId) -> String {
+    let provider = app.provider();
+    match app.own_client_id() {
+        None => format!(
+            "no OAuth app is set up for {provider}; enter it in the web UI under Settings, OAuth apps, or set \
+             oauth_apps.{provider}.client_id"
+        ),
+        Some(client_id) => format!(
+            "this connector was connected with the organisation's own OAuth app {client_id}, which is not set up any \
+             more; enter it again in the web UI under Settings, Your OAuth apps, or reconnect the connector"
+        ),
+    }
 }
 
 fn over(error: AuthError) -> Blocked {
