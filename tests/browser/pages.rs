@@ -202,6 +202,43 @@ async fn a_degraded_connector_and_a_failed_test_can_be_read() {
         .await;
 }
 
+/// In place of the installation's, and what is left when it is taken out again.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_own_oauth_app_is_entered_and_taken_out() {
+    let (_db, app) = service().await;
+    app.sandbox.register_client("acme-own", "own-secret");
+    app.person("Acme", ADA, Role::Admin).await;
+    app.import_with("acme", json!({ "name": NAMES[0] })).await;
+    app.sandbox.create_helpdesk("own").unwrap();
+    Chromium::visitor_of(&app)
+        .run(async |chromium| {
+            sign_in(&app, chromium, ADA, "/settings").await;
+            chromium.open(&app.at("/settings/own-apps")).await;
+            chromium.heading("Your OAuth apps").await;
+            chromium.press("Zendesk").await;
+            chromium.heading("Your Zendesk OAuth app").await;
+            chromium.inspect("own-app-none").await;
+            chromium.fill("Client id", "acme-own").await;
+            chromium.fill("Client secret", "own-secret").await;
+            chromium.press("Save").await;
+            chromium.shows("Saved.").await;
+            chromium.shows("You connect Zendesk with your own app").await;
+            app.connect("own").await;
+            chromium.open(&app.at("/settings/own-apps/zendesk")).await;
+            chromium.shows("One connector rests on it").await;
+            chromium.inspect("own-app-set").await;
+            chromium.open(&app.at("/settings/own-apps")).await;
+            chromium.inspect("own-apps").await;
+            let ada = app.signed_in(ADA).await;
+            let to = "/settings/own-apps/zendesk/remove";
+            let _out = ada.press(&app.at("/settings/own-apps/zendesk"), to, &[("name", "Zendesk")]).await.expect(303);
+            chromium.open(&app.at("/settings/own-apps/zendesk")).await;
+            chromium.shows("An app that connectors need is gone").await;
+            chromium.inspect("own-app-gone").await;
+        })
+        .await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn empty_pages_say_what_comes_next() {
     let (_db, app) = service().await;

@@ -23,6 +23,7 @@ mod mail;
 mod mass;
 mod moving;
 mod order_status;
+mod own_apps;
 mod proxy;
 mod reconnect;
 mod shopify;

@@ -70,22 +70,36 @@ impl Default for Options {
     }
 }
 
-/// The registered OAuth client: shared by all helpdesks, as a global client is.
+/// The registered OAuth client: shared by all helpdesks, as a global client is. Others may be registered at Zendesk beside it.
 #[derive(Debug, Clone)]
 pub(crate) struct Client {
     pub(crate) secret: String,
     pub(crate) next_secret: Option<String>,
     pub(crate) redirect_uris: Vec<String>,
+    /// Ids with their secrets, until the sandbox ends.
+    pub(crate) others: Vec<(String, String)>,
 }
 
 impl Client {
     pub(crate) fn new(redirect_uris: Vec<String>) -> Self {
-        Self { secret: CLIENT_SECRET.to_owned(), next_secret: None, redirect_uris }
+        Self { secret: CLIENT_SECRET.to_owned(), next_secret: None, redirect_uris, others: Vec::new() }
     }
 
     pub(crate) fn accepts(&self, id: Option<&str>, secret: Option<&str>) -> bool {
         let Some(secret) = secret else { return false };
         id == Some(CLIENT_ID) && (secret == self.secret || self.next_secret.as_deref() == Some(secret))
+    }
+
+    /// The same at Zendesk; answers who it is.
+    pub(crate) fn known_as<'a>(&self, id: Option<&'a str>, secret: Option<&str>) -> Option<&'a str> {
+        let (id, given) = (id?, secret?);
+        let other = self.others.iter().any(|(own, secret)| own == id && secret == given);
+        (other || self.accepts(Some(id), secret)).then_some(id)
+    }
+
+    /// Whether Zendesk knows a client of this id.
+    pub(crate) fn is_registered(&self, id: &str) -> bool {
+        id == CLIENT_ID || self.others.iter().any(|(own, _)| own == id)
     }
 
     /// Any loopback address, or an https address that is on the list, character by character.

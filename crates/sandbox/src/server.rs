@@ -358,6 +358,13 @@ impl Sandbox {
         client.next_secret = next.map(str::to_owned);
     }
 
+    /// One more client at Zendesk, until the sandbox ends. What is granted to one client is refused to another.
+    pub fn register_client(&self, id: &str, secret: &str) {
+        let mut client = locked(&self.world.client);
+        client.others.retain(|(own, _)| own != id);
+        client.others.push((id.to_owned(), secret.to_owned()));
+    }
+
     /// Allows all of the authorisation request as `user` (an id, an address or the start of a name) and answers the
     /// address that the browser would be sent back to.
     ///

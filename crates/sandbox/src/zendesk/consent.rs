@@ -6,7 +6,6 @@ use url::Url;
 
 use crate::desk::{Desk, World, locked};
 use crate::http::{Answer, Request, each, escape, find, pairs};
-use crate::options::CLIENT_ID;
 use crate::zendesk::pages;
 use crate::zendesk::scopes::Scopes;
 use crate::zendesk::tokens::CodeFacts;
@@ -36,6 +35,7 @@ fn refused(error: &str, description: impl Into<String>) -> ConsentRefused {
 struct Asked {
     redirect_uri: Url,
     raw_redirect_uri: String,
+    client_id: String,
     scope: String,
     state: String,
     challenge: Option<String>,
@@ -49,9 +49,8 @@ impl Asked {
             }
         }
         let param = |name: &str| find(params, name).filter(|value| !value.is_empty());
-        if param("client_id") != Some(CLIENT_ID) {
-            return Err(refused("invalid_client", "No such client"));
-        }
+        let client_id = param("client_id").filter(|id| locked(&world.client).is_registered(id));
+        let client_id = client_id.ok_or_else(|| refused("invalid_client", "No such client"))?;
         let raw = param("redirect_uri").unwrap_or_default();
         let redirect_uri = Url::parse(raw)
             .ok()
@@ -83,6 +82,7 @@ impl Asked {
         Ok(Self {
             redirect_uri,
             raw_redirect_uri: raw.to_owned(),
+            client_id: client_id.to_owned(),
             scope: scope.to_owned(),
             state: state.to_owned(),
             challenge: challenge.map(str::to_owned),
@@ -169,6 +169,7 @@ fn answer(
             scope: asked.scope.clone(),
             redirect_uri: asked.raw_redirect_uri.clone(),
             challenge: asked.challenge.clone(),
+            client_id: Some(asked.client_id.clone()),
         },
         world.clock.now_ms(),
     );

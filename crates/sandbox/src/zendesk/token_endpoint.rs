@@ -13,7 +13,7 @@ use crate::desk::{Desk, World, locked};
 use crate::faults::{Plan, break_off, hang_up};
 use crate::http::{Answer, Payload, Request};
 use crate::ledger::{PresentationOutcome as Outcome, pkce_challenge};
-use crate::options::Options;
+use crate::options::{CLIENT_ID, Options};
 use crate::zendesk::scopes::Scopes;
 use crate::zendesk::tokens::{Bought, Lives, Pair, Refused};
 
@@ -139,15 +139,15 @@ impl Endpoint {
     fn process(&self, fields: Option<&Map<String, Value>>) -> Result<Granted, Denied> {
         let fields = fields.ok_or_else(|| malformed(INVALID_REQUEST))?;
         let (id, secret) = (text(fields, "client_id"), text(fields, "client_secret"));
-        if !locked(&self.world.client).accepts(id, secret) {
+        let Some(client_id) = locked(&self.world.client).known_as(id, secret) else {
             return Err(Denied {
                 answer: oauth_error(401, "invalid_client", INVALID_CLIENT),
                 outcome: Outcome::ClientRefused,
             });
-        }
+        };
         match text(fields, "grant_type") {
-            Some("authorization_code") => self.exchange_code(fields),
-            Some("refresh_token") => self.refresh(fields),
+            Some("authorization_code") => self.exchange_code(fields, client_id),
+            Some("refresh_token") => self.refresh(fields, client_id),
             Some(_) => Err(Denied {
                 answer: oauth_error(
                     400,
@@ -161,7 +161,7 @@ impl Endpoint {
         }
     }
 
-    fn exchange_code(&self, fields: &Map<String, Value>) -> Result<Granted, Denied> {
+    fn exchange_code(&self, fields: &Map<String, Value>, client_id: &str) -> Result<Granted, Denied> {
         let options = self.world.options();
         let asked = asked_lives(fields, options)?;
         let code = text(fields, "code").ok_or_else(|| malformed(INVALID_REQUEST))?;
@@ -177,6 +177,7 @@ impl Endpoint {
         let facts = tokens
             .spend_code(code, now_ms, options.family_revocation, |facts| {
                 facts.redirect_uri == redirect_uri
+                    && facts.client_id.as_deref().unwrap_or(CLIENT_ID) == client_id
                     && match (&facts.challenge, verifier) {
                         (Some(challenge), Some(verifier)) => {
                             is_verifier(verifier) && *challenge == pkce_challenge(verifier)
@@ -195,7 +196,7 @@ impl Endpoint {
         Ok(Granted { pair, body, outcome: Outcome::Rotated })
     }
 
-    fn refresh(&self, fields: &Map<String, Value>) -> Result<Granted, Denied> {
+    fn refresh(&self, fields: &Map<String, Value>, client_id: &str) -> Result<Granted, Denied> {
         let options = self.world.options();
         let asked = asked_lives(fields, options)?;
         let token = text(fields, "refresh_token").ok_or_else(|| malformed(INVALID_REQUEST))?;
@@ -207,6 +208,9 @@ impl Endpoint {
         let now_ms = self.world.clock.now_ms();
 
         let mut tokens = locked(&self.desk.tokens);
+        if !tokens.is_of(token, client_id) {
+            return Err(Denied { answer: invalid_grant(), outcome: Outcome::Refused });
+        }
         let scope = match tokens.scope_of(token) {
             Some(granted) => same_scope(fields, granted)?,
             None => None,

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::random_bytes;
 use crate::ledger::{IssuedSet, Ledger, Presentation, PresentationOutcome, fingerprint};
+use crate::options::CLIENT_ID;
 
 /// A code is good for so long. Zendesk's docs: 120 s.
 const CODE_LIFE_MS: i64 = 120_000;
@@ -38,6 +39,9 @@ pub(crate) struct CodeFacts {
     pub(crate) scope: String,
     pub(crate) redirect_uri: String,
     pub(crate) challenge: Option<String>,
+    /// Who asked; `None`: the client that is registered at the start.
+    #[serde(default)]
+    pub(crate) client_id: Option<String>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -96,6 +100,8 @@ pub(crate) struct Tokens {
     codes: HashMap<String, Code>,
     presentations: Vec<Presentation>,
     last_grant: u64,
+    /// Of the grants of other clients than the one that is registered at the start.
+    clients: HashMap<u64, String>,
 }
 
 impl Tokens {
@@ -143,6 +149,9 @@ impl Tokens {
         let grant = self.last_grant;
         if let Some(known) = code.and_then(|code| self.codes.get_mut(code)) {
             known.grant = Some(grant);
+            if let Some(client) = known.facts.client_id.clone() {
+                self.clients.insert(grant, client);
+            }
         }
         let set = blank(helpdesk, grant, user_id, scope, None, now_ms);
         self.issue(set, lives, lives.access_secs.is_some())
@@ -188,6 +197,13 @@ impl Tokens {
         let pair = self.issue(new, lives, true);
         self.children[index] = Some(pair.index);
         Ok(Bought::New(pair))
+    }
+
+    /// Whether the grant of this token is this client's (RFC 6749 section 6); also where nobody knows the token.
+    pub(crate) fn is_of(&self, refresh_token: &str, client_id: &str) -> bool {
+        let Some(index) = self.by_refresh.get(refresh_token) else { return true };
+        let client = self.clients.get(&self.sets[*index].grant);
+        client.map_or(CLIENT_ID, String::as_str) == client_id
     }
 
     pub(crate) fn scope_of(&self, refresh_token: &str) -> Option<&str> {

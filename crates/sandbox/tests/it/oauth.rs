@@ -336,3 +336,34 @@ async fn a_reset_releases_what_is_held_and_a_closed_help_desk_is_gone() {
     assert!(it.sandbox.close_helpdesk("acme"));
     assert_eq!(it.get("users/me", "any").await.status(), 404);
 }
+
+#[tokio::test]
+async fn what_is_granted_to_one_client_is_refused_to_another() {
+    let it = Fixture::start().await;
+    it.sandbox.register_client("second", "its-secret");
+    let second = |fields: Value| {
+        let mut all = json!({ "client_id": "second", "client_secret": "its-secret" });
+        all.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        it.token(all)
+    };
+    let by_code = |code: String| {
+        json!({
+            "grant_type": "authorization_code", "code": code, "redirect_uri": REDIRECT_URI,
+            "code_verifier": VERIFIER, "expires_in": 1800,
+        })
+    };
+    let by_token = |tokens: &Value| json!({ "grant_type": "refresh_token", "refresh_token": tokens["refresh_token"] });
+    let mine: Value = it.exchange(&it.code()).await.json().await.unwrap();
+
+    assert_eq!(error_of(second(by_code(it.code())).await.unwrap(), 400).await, "invalid_grant");
+    assert_eq!(error_of(second(by_token(&mine)).await.unwrap(), 400).await, "invalid_grant");
+    let back = it.sandbox.consent(&it.authorize_url(&[("client_id", "second")]), "ada").unwrap();
+    let theirs = second(by_code(param(&back, "code").unwrap())).await.unwrap();
+    assert_eq!(theirs.status(), 200);
+    let theirs: Value = theirs.json().await.unwrap();
+    assert_eq!(error_of(it.token(by_token(&theirs)).await.unwrap(), 400).await, "invalid_grant");
+
+    // Nothing was spent by it.
+    assert_eq!(second(by_token(&theirs)).await.unwrap().status(), 200);
+    assert_eq!(it.token(by_token(&mine)).await.unwrap().status(), 200);
+}
