@@ -215,11 +215,11 @@ async fn an_own_oauth_app_is_entered_and_taken_out() {
             sign_in(&app, chromium, ADA, "/settings").await;
             chromium.open(&app.at("/settings/own-apps")).await;
             chromium.heading("Your OAuth apps").await;
-            chromium.press("Zendesk").await;
+            chromium.open(&app.at("/settings/own-apps/zendesk")).await;
             chromium.heading("Your Zendesk OAuth app").await;
             chromium.inspect("own-app-none").await;
             chromium.fill("Client id", "acme-own").await;
-            chromium.fill("Client secret", "own-secret").await;
+            chromium.fill("Client secret (optional)", "own-secret").await;
             chromium.press("Save").await;
             chromium.shows("Saved.").await;
             chromium.shows("You connect Zendesk with your own app").await;

@@ -5,7 +5,7 @@ use std::{sync::Arc, sync::Mutex, time::Duration};
 use async_trait::async_trait;
 use futures::StreamExt;
 use holdfast_core::{
-    ApiClient, Auth, ConnectorId, Engine, Error, OAuth2, OrgId, Provider, Providers, Secret, TokenSet,
+    ApiClient, AppId, Auth, ConnectorId, Engine, Error, OAuth2, OrgId, Provider, Providers, Secret, TokenSet,
     exchange::{AuthorizeUrl, Grant, Outcome, authorize_url, merge},
     ports::{Body, Clock, Http, HttpFailure, HttpRequest, HttpResponse, OAuthApp, OAuthApps, StoreError},
     provider::CallbackRefused,
@@ -185,7 +185,7 @@ struct NoApp;
 
 #[async_trait]
 impl OAuthApps for NoApp {
-    async fn find(&self, _org: &OrgId, _provider: &str) -> Result<Option<OAuthApp>, StoreError> {
+    async fn find(&self, _app: &AppId) -> Result<Option<OAuthApp>, StoreError> {
         Ok(None)
     }
 }

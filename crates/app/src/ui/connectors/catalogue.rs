@@ -54,7 +54,7 @@ impl Tile {
 }
 
 async fn ready(app: &App, org: &OrgId, about: &About) -> Result<bool, Trouble> {
-    Ok(about.takes_keys() || app.apps.for_consent(org, about.id).await?.is_some())
+    Ok(about.takes_keys() || app.apps.is_set_up(org, about.id).await?)
 }
 
 #[derive(Default, Deserialize)]
