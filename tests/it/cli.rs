@@ -334,6 +334,13 @@ async fn doctor_says_what_is_wrong_and_what_to_do(db: Arc<Database>) {
         db.execute(&off.replace("= off", "= on")).await;
     }
 
+    let own = "INSERT INTO own_oauth_apps (org_id, provider, client_id, secret_expires_at, changed_at) \
+               SELECT id, 'zendesk', 'own', '2020-01-01T00:00:00+00:00', '2020-01-01T00:00:00+00:00' FROM orgs";
+    db.execute(own).await;
+    let counted = place.run("doctor").await.done();
+    let line = "ok    own OAuth apps: 1 of organisations; of 1 the client secret has ended or ends within 30 days";
+    assert!(counted.out.contains(line), "{counted:?}");
+
     let another = place.run("master-key new").await.done();
     place.here.write("master.key", &another.out);
     let ended = place.run("doctor --json").await;

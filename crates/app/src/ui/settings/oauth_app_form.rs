@@ -105,8 +105,8 @@ async fn save(
     }
     if org.is_some() && app.apps.instances(&id).await.is_ok_and(|one| one.is_some_and(|one| one.client_id == client_id))
     {
-        problems.client_id =
-            "This installation connects with this client already. One of your own has another id.".to_owned();
+        "This installation connects with this client already. One of your own has another id."
+            .clone_into(&mut problems.client_id);
     }
     let mut new = StoredApp {
         org: org.cloned(),

@@ -228,20 +228,13 @@ impl Flight {
         let Auth::OAuth2(facts) = provider.auth(&account) else {
             return Err(internal(format!("{} has no OAuth 2.0", snapshot.provider)));
         };
-        let app = self.engine.ports.apps.find(&snapshot.credential.app).await;
-        match app.map_err(|error| over(ours(&error)))? {
-            Some(app) => Ok(Terms {
-                provider: Arc::clone(provider),
-                account: snapshot.account.clone(),
-                facts,
-                app,
-                app_id: snapshot.credential.app.clone(),
-            }),
-            None => {
-                let detail = no_app(&snapshot.credential.app);
-                Err(over(AuthError::AppRejected { detail, retry_after: Duration::from_mins(1) }))
-            }
-        }
+        let app_id = snapshot.credential.app.clone();
+        let app = self.engine.ports.apps.find(&app_id).await.map_err(|error| over(ours(&error)))?;
+        let app = app.ok_or_else(|| {
+            let detail = no_app(&app_id);
+            over(AuthError::AppRejected { detail, retry_after: Duration::from_mins(1) })
+        })?;
+        Ok(Terms { provider: Arc::clone(provider), account: snapshot.account.clone(), facts, app, app_id })
     }
 
     /// There is no OAuth app to exchange it with. A token that never ends needs none: if it is rejected, it is proven as one
