@@ -5,7 +5,7 @@ use std::{sync::Arc, sync::Mutex, time::Duration};
 use async_trait::async_trait;
 use futures::StreamExt;
 use holdfast_core::{
-    ApiClient, AppId, Auth, ConnectorId, Engine, Error, OAuth2, OrgId, Provider, Providers, Secret, TokenSet,
+    ApiClient, AppId, Auth, ConnectorId, Engine, Error, OAuth2, Provider, Providers, Secret, TokenSet,
     exchange::{AuthorizeUrl, Grant, Outcome, authorize_url, merge},
     ports::{Body, Clock, Http, HttpFailure, HttpRequest, HttpResponse, OAuthApp, OAuthApps, StoreError},
     provider::CallbackRefused,
