@@ -50,7 +50,7 @@ fn adapters() -> Vec<(Arc<dyn Provider>, OAuth2)> {
     fake.facts.rejected_codes = vec!["none".to_owned()];
     fake.facts.scope_separator = ',';
     let suffixes = vec![".fake.test".to_owned()];
-    fake.facts.base_url_field = Some(HostField { field: "instance_url".to_owned(), suffixes });
+    fake.facts.base_url_field = Some(HostField { field: "instance_url".to_owned(), suffixes, folder_of: None });
     let fake_facts = fake.facts.clone();
     let mut adapters: Vec<_> = registry.iter().filter_map(facts).collect();
     assert!(!adapters.is_empty());

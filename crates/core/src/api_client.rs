@@ -10,6 +10,7 @@ pub use path::checked as checked_path;
 pub use request::{ApiRequest, Refused};
 
 use std::{
+    collections::BTreeMap,
     sync::{Arc, Mutex, OnceLock},
     time::Duration,
 };
@@ -27,7 +28,7 @@ use crate::{
     exchange::secret_header,
     id::ConnectorId,
     ports::Trigger,
-    provider::{Account, ApiKeyAuth, Auth, Base, Identity, OAuth2, Provider, Revoke},
+    provider::{Account, ApiHeader, ApiKeyAuth, Auth, Base, Identity, OAuth2, Provider, Revoke},
     refresh::{AuthError, Engine, Need},
 };
 
@@ -272,6 +273,17 @@ impl ApiClient {
             }
         };
         Ok(())
+    }
+
+    /// The provider's own headers.
+    fn add_headers(&self, headers: &mut HeaderMap, secret: &Secret) {
+        let nothing = BTreeMap::new();
+        let found = secret.tokens().map_or(&nothing, |tokens| &tokens.found);
+        for ApiHeader { name, value, ours } in self.0.provider.headers(&self.0.account, found) {
+            if ours || !headers.contains_key(&name) {
+                headers.insert(name, value);
+            }
+        }
     }
 
     fn note_room(&self, headers: &HeaderMap) {

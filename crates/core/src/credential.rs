@@ -1,6 +1,9 @@
 //! What a connector authenticates with, and the snapshot of it that callers read.
 
-use std::fmt::{self, Write as _};
+use std::{
+    collections::BTreeMap,
+    fmt::{self, Write as _},
+};
 
 use chrono::{DateTime, TimeDelta, Utc};
 use secrecy::{ExposeSecret, SecretString};
@@ -86,8 +89,11 @@ pub struct TokenSet {
     pub refresh_end_fixed: bool,
     /// What was granted.
     pub scopes: Vec<String>,
-    /// API base that the answer named, where it differs from the account's own; host checked before it is kept.
+    /// API base that the answer named, or that was found at the consent, where it differs from the account's own; host
+    /// checked before it is kept.
     pub base_url: Option<url::Url>,
+    /// What requests need beside the token, as it was found at the consent, by the adapter's names: ids, never a secret.
+    pub found: BTreeMap<String, String>,
 }
 
 impl TokenSet {

@@ -4,12 +4,12 @@ mod hosts;
 mod places;
 
 pub use hosts::Hosts;
-pub use places::{Places, below};
+pub use places::{Places, below, folder};
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use http::HeaderName;
+use http::{HeaderName, HeaderValue};
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -63,6 +63,14 @@ pub trait Provider: Send + Sync + 'static {
     fn api_error(&self, operation: &'static str, answer: &ApiAnswer) -> Error;
     /// The cheapest call that proves the credential, and whose account it is.
     async fn identity(&self, api: &ApiClient) -> Result<Identity>;
+    /// What the account's requests need beside its name and a token. Asked once, after a consent, and kept with the grant.
+    async fn find(&self, _api: &ApiClient) -> Result<Found> {
+        Ok(Found::default())
+    }
+    /// Headers of each request to the API, beside the credential's; `found`: what [`Self::find`] brought.
+    fn headers(&self, _account: &Account, _found: &BTreeMap<String, String>) -> Vec<ApiHeader> {
+        Vec::new()
+    }
     /// Runs one tool for an agent.
     async fn call(&self, api: &ApiClient, call: &ToolCall) -> Result<ToolOutput>;
     /// Scopes of [`About::scopes`] without which a tool cannot work, in the provider's words.
@@ -73,6 +81,10 @@ pub trait Provider: Send + Sync + 'static {
     /// others is taken, and what does not work is said.
     fn indispensable(&self, missing: &[String]) -> Vec<String> {
         missing.to_vec()
+    }
+    /// Scopes that are asked for and that no answer names: `offline_access`.
+    fn silent_scopes(&self) -> &'static [&'static str] {
+        &[]
     }
     /// Whether a consent was given by the account that a connector is tied to. `known`: the [`Identity::user_id`] of its
     /// last consent, where there was one.
@@ -144,6 +156,26 @@ pub struct Base {
     pub name: &'static str,
     /// Where it lives; built from constants and validated labels only, as [`Account::base_url`] is.
     pub url: Url,
+}
+
+/// What was found out about an account after a consent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    /// Where the account's API lives, where only this tells it; its host is the adapter's, not an answer's.
+    pub base_url: Option<Url>,
+    /// By the adapter's names: ids, never a secret.
+    pub values: BTreeMap<String, String>,
+}
+
+/// A header of each request to an API.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApiHeader {
+    /// In small letters.
+    pub name: HeaderName,
+    /// What is sent.
+    pub value: HeaderValue,
+    /// It chooses the account, so that nobody else may set it. Another one only says what is meant where nothing is said.
+    pub ours: bool,
 }
 
 /// What a provider's grants have in common, where it is not the usual.
@@ -352,6 +384,15 @@ pub struct HostField {
     pub field: String,
     /// Allowed endings, each with its leading dot (`.my.salesforce.com`).
     pub suffixes: Vec<String>,
+    /// The operator's substitute, for a sandbox: the host becomes a folder of it.
+    pub folder_of: Option<Url>,
+}
+
+impl HostField {
+    /// Where a checked URL leads: itself, or a folder of the operator's substitute.
+    pub fn place(&self, url: &Url) -> Url {
+        self.folder_of.as_ref().map_or_else(|| url.clone(), |base| folder(base, url))
+    }
 }
 
 /// How a grant is given back.

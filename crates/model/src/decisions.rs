@@ -1,7 +1,11 @@
 //! The runtime's own decisions (`holdfast_core::refresh::decide`), asked with real types built from a model's few
 //! facts. They are pure, so what was answered once is remembered.
 
-use std::{cell::RefCell, collections::HashMap, time::Duration};
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, HashMap},
+    time::Duration,
+};
 
 use chrono::{DateTime, TimeDelta, Utc};
 use holdfast_core::{
@@ -241,6 +245,7 @@ fn snapshot(seen: Seen) -> Snapshot {
             refresh_end_fixed: false,
             scopes: Vec::new(),
             base_url: None,
+            found: BTreeMap::new(),
         }),
     };
     Snapshot {

@@ -307,7 +307,7 @@ impl WriteSecret<'_> {
         let write = format!(
             "UPDATE credentials SET kind = $2, sealed = $3, version = $4, fingerprint = $5, scopes = $6, \
              obtained_at = $7, expires_at = $8, expires_assumed = $9, refresh_expires_at = $10, base_url = $11, \
-             rotated_at = $12, due_at = $13, ends_at = $14, \
+             rotated_at = $12, due_at = $13, ends_at = $14, found = $16, \
              warn_at = CASE WHEN ends_at = $14 THEN warn_at ELSE $15 END, retry_at = NULL, failures = 0, degraded_class = NULL, \
              degraded_since = NULL, answer_lost = FALSE, parked = FALSE WHERE id = $1{condition}"
         );
@@ -328,6 +328,7 @@ impl WriteSecret<'_> {
             self.due_at.map(micros),
             columns.ends_at,
             columns.ends_at.and_then(|ends_at| timing::warn_at(ends_at, self.at)).map(micros),
+            columns.found,
         ];
         sql::run(tx, doing, write, values).await
     }

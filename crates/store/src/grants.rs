@@ -233,7 +233,7 @@ impl Store {
             held = row.map_or(Secret::Absent, |row| row.secret(&self.inner.sealer));
             let wipe = "UPDATE credentials SET kind = 'none', sealed = NULL, fingerprint = NULL, scopes = $2, \
                         obtained_at = NULL, expires_at = NULL, expires_assumed = FALSE, refresh_expires_at = NULL, \
-                        base_url = NULL, due_at = NULL, ends_at = NULL, warn_at = NULL, retry_at = NULL, failures = 0, degraded_class = NULL, \
+                        base_url = NULL, found = NULL, due_at = NULL, ends_at = NULL, warn_at = NULL, retry_at = NULL, failures = 0, degraded_class = NULL, \
                         degraded_since = NULL, answer_lost = FALSE WHERE id = $1";
             let no_scopes = Value::Array(Vec::new());
             sql::run(&tx, doing, wipe, values![locked.id.as_str(), no_scopes]).await?;

@@ -1,5 +1,7 @@
 //! A connector with its credential, as one row, and how it becomes a [`Snapshot`]; a secret to its columns and back.
 
+use std::collections::BTreeMap;
+
 use chrono::{DateTime, Utc};
 use holdfast_core::{
     AppId, Credential, CredentialId, Fingerprint, Health, OrgId, Secret, Snapshot, TokenSet, Version,
@@ -21,8 +23,9 @@ use crate::{
 /// What [`Row`] is read from; `c`, `k` and `o` are connector, credential and org.
 pub(crate) const SELECT: &str = "SELECT c.id, c.org_id, c.credential_id, c.provider, c.account, c.name, c.alias, \
      c.health, c.health_reason, c.health_detail, c.health_since, c.epoch, c.identity, c.created_at, \
-     k.provider AS app, k.kind, k.sealed, k.version, k.scopes, k.obtained_at, k.expires_at, k.expires_assumed, k.refresh_expires_at, \
-     k.ends_at, k.base_url, k.rotated_at, k.due_at, k.retry_at, k.failures, k.degraded_class, k.degraded_since, k.answer_lost, \
+     k.provider AS app, k.kind, k.sealed, k.version, k.scopes, k.obtained_at, k.expires_at, k.expires_assumed, \
+     k.refresh_expires_at, k.ends_at, k.base_url, k.found, k.rotated_at, k.due_at, k.retry_at, k.failures, \
+     k.degraded_class, k.degraded_since, k.answer_lost, \
      o.sealed_data_key \
      FROM connectors c JOIN credentials k ON k.id = c.credential_id JOIN orgs o ON o.id = c.org_id";
 
@@ -53,6 +56,7 @@ pub(crate) struct Row {
     refresh_expires_at: Option<DateTime<Utc>>,
     ends_at: Option<DateTime<Utc>>,
     base_url: Option<String>,
+    found: Option<Value>,
     rotated_at: Option<DateTime<Utc>>,
     due_at: Option<DateTime<Utc>>,
     retry_at: Option<DateTime<Utc>>,
@@ -136,6 +140,7 @@ impl Row {
                     refresh_expires_at: self.refresh_expires_at,
                     scopes: serde_json::from_value(self.scopes.clone()).ok()?,
                     base_url: self.base_url.as_deref().map(url::Url::parse).transpose().ok()?,
+                    found: read_found(self.found.clone())?,
                 }))
             }
             _ => None,
@@ -162,6 +167,7 @@ pub(crate) struct Columns {
     pub(crate) refresh_expires_at: Option<DateTime<Utc>>,
     pub(crate) ends_at: Option<DateTime<Utc>>,
     pub(crate) base_url: Option<String>,
+    pub(crate) found: Option<Value>,
 }
 
 impl Columns {
@@ -178,6 +184,7 @@ impl Columns {
             refresh_expires_at: None,
             ends_at: None,
             base_url: None,
+            found: None,
         };
         match secret {
             Secret::Unreadable => return None,
@@ -198,10 +205,21 @@ impl Columns {
                 columns.refresh_expires_at = tokens.refresh_expires_at.map(micros);
                 columns.ends_at = tokens.ends_at().map(micros);
                 columns.base_url = tokens.base_url.as_ref().map(ToString::to_string);
+                columns.found = write_found(tokens);
             }
         }
         Some(columns)
     }
+}
+
+/// Null where nothing was found, as in rows of before there was anything to find.
+pub(crate) fn write_found(tokens: &TokenSet) -> Option<Value> {
+    (!tokens.found.is_empty()).then(|| serde_json::to_value(&tokens.found).expect("texts by name are JSON"))
+}
+
+/// `None`: it makes no sense.
+pub(crate) fn read_found(found: Option<Value>) -> Option<BTreeMap<String, String>> {
+    found.map_or_else(|| Some(BTreeMap::new()), |found| serde_json::from_value(found).ok())
 }
 
 /// A token set as it comes back from the database.

@@ -29,6 +29,7 @@ struct Row {
     refresh_expires_at: Option<DateTime<Utc>>,
     refresh_end_fixed: bool,
     base_url: Option<String>,
+    found: Option<Value>,
 }
 
 impl Store {
@@ -38,15 +39,16 @@ impl Store {
         let tokens = row::as_stored(tokens);
         let place = Place { org: &exchange.org, owner: exchange.credential.as_str(), field: FIELD };
         let sql = "INSERT INTO spares (credential_id, version, sealed, scopes, obtained_at, expires_at, expires_assumed, \
-                   refresh_expires_at, refresh_end_fixed, base_url) \
-                   SELECT k.id, k.version, $3, $4, $5, $6, $7, $8, $9, $10 FROM credentials k \
+                   refresh_expires_at, refresh_end_fixed, base_url, found) \
+                   SELECT k.id, k.version, $3, $4, $5, $6, $7, $8, $9, $10, $13 FROM credentials k \
                    WHERE k.id = $1 AND k.version = $2 + 1 AND k.kind = 'tokens' AND EXISTS (SELECT 1 FROM exchanges e \
                    WHERE e.credential_id = k.id AND e.version = $2 AND e.outcome = $11 AND e.id <> $12) \
                    ON CONFLICT (credential_id) DO UPDATE SET version = excluded.version, sealed = excluded.sealed, \
                    scopes = excluded.scopes, obtained_at = excluded.obtained_at, expires_at = excluded.expires_at, \
                    expires_assumed = excluded.expires_assumed, refresh_expires_at = excluded.refresh_expires_at, \
                    refresh_end_fixed = excluded.refresh_end_fixed, \
-                   base_url = excluded.base_url";
+                   base_url = excluded.base_url, found = excluded.found";
+        let found = row::write_found(&tokens);
         let values = values![
             exchange.credential.as_str(),
             exchange.version.0,
@@ -60,6 +62,7 @@ impl Store {
             tokens.base_url.map(String::from),
             OutcomeKind::Rotated.as_str(),
             exchange.id.as_str(),
+            found,
         ];
         let kept = sql::run(self.db(), "keep the second answer to one token", sql, values).await?;
         Ok(sql::changed(kept))
@@ -73,7 +76,7 @@ impl Store {
         version: Version,
     ) -> Result<Option<TokenSet>, StoreError> {
         let sql = "SELECT sealed, scopes, obtained_at, expires_at, expires_assumed, refresh_expires_at, \
-                   refresh_end_fixed, base_url FROM spares WHERE credential_id = $1 AND version = $2";
+                   refresh_end_fixed, base_url, found FROM spares WHERE credential_id = $1 AND version = $2";
         let values = values![credential.as_str(), version.0];
         let row: Option<Row> = sql::one(self.db(), "look for a second answer", sql, values).await?;
         let Some(row) = row else { return Ok(None) };
@@ -93,6 +96,7 @@ impl Store {
             refresh_end_fixed: row.refresh_end_fixed,
             scopes: serde_json::from_value(row.scopes).unwrap_or_default(),
             base_url: row.base_url.as_deref().and_then(|url| url.parse().ok()),
+            found: row::read_found(row.found).unwrap_or_default(),
         }))
     }
 }

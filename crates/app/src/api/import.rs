@@ -347,6 +347,7 @@ fn tokens(
         refresh_end_fixed,
         scopes: scopes.unwrap_or_default(),
         base_url: None,
+        found: BTreeMap::new(),
     }
 }
 

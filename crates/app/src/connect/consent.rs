@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use holdfast_core::{
-    ApiClient, AppId, Identity, Secret, Snapshot,
-    error::ErrorKind,
+    ApiClient, AppId, Identity, Secret, Snapshot, TokenSet,
+    error::{Error, ErrorKind},
     exchange::{self, Grant as CodeGrant, Outcome},
     ports::{OAuthApp, OAuthApps as _, StoreError},
     provider::{Auth, CallbackRefused, OAuth2},
@@ -141,14 +141,17 @@ async fn settle(
     progress::note(app, session, progress).await;
     let secret = Secret::Tokens(grant.tokens.clone());
     let checked = match grant.checked.clone() {
-        Some(checked) => Ok(checked),
-        None => checked(app, session, asked, &secret, grant.scopes.as_ref(), progress).await,
+        Some(checked) => Ok((checked, grant.tokens.clone())),
+        None => match checked(app, session, asked, &secret, grant.scopes.as_ref(), progress).await {
+            Ok(checked) => with_what_is_found(app, asked, &grant.tokens).await.map(|tokens| (checked, tokens)),
+            Err(ending) => Err(ending),
+        },
     };
     match checked {
-        Ok(checked) => {
+        Ok((checked, tokens)) => {
             // What was found out needs not be asked again, when the token may be over.
-            keep(app, &KeptGrant { checked: Some(checked.clone()), ..grant.clone() }).await;
-            store(app, session, asked, &grant.app, &secret, grant.sequence, checked).await
+            keep(app, &KeptGrant { checked: Some(checked.clone()), tokens: tokens.clone(), ..grant.clone() }).await;
+            store(app, session, asked, &grant.app, &Secret::Tokens(tokens), grant.sequence, checked).await
         }
         Err(ending) => {
             // The mistaken grant is given back; nothing of it was stored.
@@ -345,10 +348,7 @@ async fn checked(
         return Err(Ending::NotLasting);
     }
     let api = ApiClient::with(&app.engine, &asked.snapshot.provider, &asked.account.id, secret.clone());
-    let identity = api.ok_or(Ending::CannotAsk)?.identity().await.map_err(|error| match error.kind {
-        ErrorKind::Forbidden | ErrorKind::AuthFailed => Ending::NotLetIn { why: error.message },
-        _ => Ending::NoIdentity,
-    })?;
+    let identity = api.ok_or(Ending::CannotAsk)?.identity().await.map_err(not_let_in)?;
     let known = known_user(app, session).await.map_err(|error| {
         warn!(%error, "nobody can look whose access a connector had; the consent is not taken");
         Ending::NotNow
@@ -369,7 +369,8 @@ async fn checked(
         Auth::OAuth2(facts) => facts.scopes.as_slice(),
         Auth::ApiKey(_) => &[],
     };
-    let missing: Vec<_> = wanted.iter().filter(lacks).cloned().collect();
+    let told = |scope: &&String| !asked.provider.silent_scopes().contains(&scope.as_str());
+    let missing: Vec<_> = wanted.iter().filter(told).filter(lacks).cloned().collect();
     progress.permissions = Some(Permissions { missing: missing.clone(), told: granted.is_some() });
     progress::note(app, session, progress).await;
     let indispensable = asked.provider.indispensable(&missing);
@@ -379,6 +380,22 @@ async fn checked(
     let actor = actor(app, session, asked, &identity).await;
     let scopes = identity.scopes.clone();
     Ok(CheckedGrant { identity: care::identity_json(&identity), who: identity.name, actor, scopes })
+}
+
+fn not_let_in(error: Error) -> Ending {
+    match error.kind {
+        ErrorKind::Forbidden | ErrorKind::AuthFailed => Ending::NotLetIn { why: error.message },
+        _ => Ending::NoIdentity,
+    }
+}
+
+/// With what the account's requests need beside the token.
+async fn with_what_is_found(app: &Arc<App>, asked: &Asked, tokens: &TokenSet) -> Result<TokenSet, Ending> {
+    let secret = Secret::Tokens(tokens.clone());
+    let api = ApiClient::with(&app.engine, &asked.snapshot.provider, &asked.account.id, secret);
+    let found = asked.provider.find(&api.ok_or(Ending::CannotAsk)?).await.map_err(not_let_in)?;
+    let base_url = found.base_url.or_else(|| tokens.base_url.clone());
+    Ok(TokenSet { base_url, found: found.values, ..tokens.clone() })
 }
 
 /// The user's id of the connector's last consent, where there was one. An error must not be taken for none: another account

@@ -51,6 +51,8 @@ pub struct ApiRequest<'a> {
     operation: &'static str,
     method: Method,
     place: Option<&'static str>,
+    /// Below the account's own base, whatever the credential names.
+    at_home: bool,
     path: String,
     query: Query,
     headers: HeaderMap,
@@ -84,6 +86,7 @@ impl<'a> ApiRequest<'a> {
             operation: "",
             method,
             place: None,
+            at_home: false,
             path,
             query: Query::Pairs(Vec::new()),
             headers: HeaderMap::new(),
@@ -105,6 +108,13 @@ impl<'a> ApiRequest<'a> {
     #[must_use]
     pub fn at(mut self, place: &'static str) -> Self {
         self.place = Some(place);
+        self
+    }
+
+    /// Sends it to the account's own base, also where the credential names another one.
+    #[must_use]
+    pub fn at_home(mut self) -> Self {
+        self.at_home = true;
         self
     }
 
@@ -233,7 +243,8 @@ impl<'a> ApiRequest<'a> {
             let held = api.credential(operation, &need).await?;
             let secret = held.secret();
             let body = again.clone().map(Body::Bytes).or_else(|| once.take());
-            let base = place.unwrap_or_else(|| api.base(secret));
+            let home = self.at_home.then_some(&api.0.account.base_url);
+            let base = place.or(home).unwrap_or_else(|| api.base(secret));
             if place.is_none() && base != &api.0.account.base_url {
                 self.guard(base, &path.decoded)?;
             }
@@ -317,6 +328,7 @@ impl<'a> ApiRequest<'a> {
                 (path::url(base, &path.given, pairs), None)
             }
         };
+        self.api.add_headers(&mut headers, secret);
         self.api.authenticate(self.operation, &mut headers, secret)?;
         Ok(HttpRequest { method: self.method.clone(), url, exact, headers, body, timeout: self.timeout })
     }

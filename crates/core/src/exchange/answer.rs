@@ -179,7 +179,7 @@ fn token_answer(
         scopes: fields.get("scope").and_then(|scope| scopes(facts, scope, secrets)),
         base_url: facts.base_url_field.as_ref().and_then(|rule| {
             let named = fields.get(&rule.field)?.as_str()?;
-            api_host(rule, named).filter(|url| !secrets.are_in(url.as_str()))
+            api_host(rule, named).filter(|url| !secrets.are_in(url.as_str())).map(|url| rule.place(&url))
         }),
     })
 }
@@ -328,6 +328,7 @@ pub fn merge(facts: &OAuth2, old: Option<&TokenSet>, answer: &TokenAnswer, recei
             .or_else(|| old.map(|old| old.scopes.clone()))
             .unwrap_or_else(|| facts.scopes.clone()),
         base_url: answer.base_url.clone().or_else(|| old?.base_url.clone()),
+        found: old.map(|old| old.found.clone()).unwrap_or_default(),
     }
 }
 

@@ -99,6 +99,8 @@ pub(super) fn delta(duration: Duration) -> TimeDelta {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use secrecy::SecretString;
 
     use super::*;
@@ -120,6 +122,7 @@ mod tests {
             refresh_end_fixed: fixed,
             scopes: Vec::new(),
             base_url: None,
+            found: BTreeMap::new(),
         }
     }
 

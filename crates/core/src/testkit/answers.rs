@@ -3,7 +3,7 @@
 
 pub mod made;
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use chrono::{DateTime, TimeDelta, Utc};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
@@ -82,6 +82,7 @@ pub fn old_set() -> TokenSet {
         refresh_end_fixed: false,
         scopes: vec!["read".to_owned()],
         base_url: None,
+        found: BTreeMap::new(),
     }
 }
 

@@ -1,7 +1,7 @@
 //! A provider in memory: a strict token endpoint that can be scripted, and the adapter for it.
 
 use std::{
-    collections::{HashMap, HashSet, VecDeque},
+    collections::{BTreeMap, HashMap, HashSet, VecDeque},
     sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
@@ -9,6 +9,7 @@ use std::{
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::stream;
+use http::{HeaderMap, HeaderName};
 use serde_json::{Value, json};
 use url::{Url, form_urlencoded};
 
@@ -19,8 +20,8 @@ use crate::{
     exchange::{Refusal, Verdict},
     ports::{Body, Clock, Http, HttpFailure, HttpRequest, HttpResponse},
     provider::{
-        About, Account, ApiAnswer, ApiKeyAuth, Auth, AuthKind, Base, ClientAuth, Identity, Invalid, OAuth2, Provider,
-        RefreshLife, Rotation, TokenBody,
+        About, Account, ApiAnswer, ApiHeader, ApiKeyAuth, Auth, AuthKind, Base, ClientAuth, Identity, Invalid, OAuth2,
+        Provider, RefreshLife, Rotation, TokenBody,
     },
     tool::{ToolCall, ToolOutput},
 };
@@ -95,6 +96,7 @@ struct State {
     calls: Vec<String>,
     targets: Vec<String>,
     origins: Vec<String>,
+    headers: Vec<HeaderMap>,
     api_script: VecDeque<Script>,
     life_secs: u64,
     /// Whether a spent token buys another set: `Some(true)` one that works, in place of the first.
@@ -174,6 +176,11 @@ impl Endpoint {
         self.state().origins.clone()
     }
 
+    /// The headers of each API call.
+    pub fn headers(&self) -> Vec<HeaderMap> {
+        self.state().headers.clone()
+    }
+
     /// Life of the access tokens from now on.
     pub fn set_life(&self, seconds: u64) {
         self.state().life_secs = seconds;
@@ -243,6 +250,7 @@ impl Endpoint {
         let mut state = self.state();
         state.calls.push(bearer.clone());
         let exact = request.exact.as_ref().map(ToString::to_string);
+        state.headers.push(request.headers.clone());
         state.origins.push(request.url.origin().ascii_serialization());
         state.targets.push(exact.unwrap_or_else(|| request.url[url::Position::BeforePath..].to_owned()));
         match state.api_script.pop_front() {
@@ -425,6 +433,17 @@ impl Provider for FakeProvider {
         };
         let message = format!("HTTP {}", answer.status);
         Error { kind, retry: Retry::Never, provider: "fake", operation, message, source: None }
+    }
+
+    /// A tenant where one was found, and a version.
+    fn headers(&self, _account: &Account, found: &BTreeMap<String, String>) -> Vec<ApiHeader> {
+        let header = |name, value: &str, ours| ApiHeader {
+            name: HeaderName::from_static(name),
+            value: value.parse().expect("tests name headers"),
+            ours,
+        };
+        let tenant = found.get("tenant").map(|tenant| header("x-fake-tenant", tenant, true));
+        tenant.into_iter().chain([header("x-fake-version", "1", false)]).collect()
     }
 
     async fn identity(&self, api: &ApiClient) -> Result<Identity> {

@@ -224,6 +224,7 @@ impl MemoryStore {
             refresh_end_fixed: false,
             scopes: vec!["read".to_owned()],
             base_url: None,
+            found: BTreeMap::new(),
         }
     }
 

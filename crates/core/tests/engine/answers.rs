@@ -28,7 +28,7 @@ fn seeded(cases: u32) -> Config {
 fn provider() -> FakeProvider {
     let mut provider = FakeProvider::new();
     let suffixes = vec![".fake.test".to_owned()];
-    provider.facts.base_url_field = Some(HostField { field: "instance_url".to_owned(), suffixes });
+    provider.facts.base_url_field = Some(HostField { field: "instance_url".to_owned(), suffixes, folder_of: None });
     provider
 }
 

@@ -203,6 +203,49 @@ async fn a_request_reaches_a_further_place_of_its_account_by_name_and_no_other()
     assert_eq!(rig.endpoint.origins().len(), 6, "nothing else was sent");
 }
 
+/// A connector whose consent found a tenant, and an API base of its own.
+fn found() -> (Rig, Arc<Engine>, ConnectorId) {
+    let (rig, engine, connector) = live();
+    rig.store.change(&connector, |row| {
+        let Secret::Tokens(tokens) = &mut row.credential.secret else { panic!("it is connected") };
+        tokens.found.insert("tenant".to_owned(), "t-1".to_owned());
+        tokens.base_url = Some("https://eu7.fake.test/desk".parse().unwrap());
+    });
+    (rig, engine, connector)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_header_that_chooses_the_account_is_ours_and_another_one_is_only_a_default() {
+    let (rig, engine, connector) = found();
+    let api = client(&engine, &connector).await;
+    let mut given = HeaderMap::new();
+    given.insert("x-fake-tenant", "t-2".parse().unwrap());
+    given.insert("x-fake-version", "2".parse().unwrap());
+
+    api.get("v1").operation("list").raw().await.unwrap();
+    api.get("v1").operation("pass").pass_through(None, given).raw().await.unwrap();
+
+    let seen = rig.endpoint.headers();
+    let sent = |name: &str| seen.iter().map(|headers| headers[name].to_str().unwrap()).collect::<Vec<_>>();
+    assert_eq!(sent("x-fake-tenant"), ["t-1", "t-1"]);
+    assert_eq!(sent("x-fake-version"), ["1", "2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_found_at_a_consent_outlives_the_token_set_that_it_came_with() {
+    let (rig, engine, connector) = found();
+    rig.endpoint.expire_access();
+    let api = client(&engine, &connector).await;
+
+    api.get("v1").operation("list").raw().await.unwrap();
+    api.get("v1").operation("home").at_home().raw().await.unwrap();
+
+    assert_eq!(rig.endpoint.posts().len(), 1, "it was refreshed");
+    assert_eq!(rig.endpoint.headers().last().unwrap()["x-fake-tenant"], "t-1");
+    let origins = rig.endpoint.origins();
+    assert_eq!(origins[origins.len() - 2..], ["https://eu7.fake.test", "https://acme.fake.test"]);
+}
+
 /// AP-04
 #[tokio::test(start_paused = true)]
 async fn refused_credentials_fail_fast_and_then_without_any_network_call() {

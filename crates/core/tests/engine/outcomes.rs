@@ -225,7 +225,7 @@ async fn special_characters_in_client_id_and_secret_arrive_as_they_are() {
 /// TE-09
 #[tokio::test(start_paused = true)]
 async fn a_new_api_host_is_stored_with_its_token_if_it_passes_the_rule() {
-    let rule = HostField { field: "instance_url".to_owned(), suffixes: vec![".fake.test".to_owned()] };
+    let rule = HostField { field: "instance_url".to_owned(), suffixes: vec![".fake.test".to_owned()], folder_of: None };
     for (host, taken) in [
         ("https://eu7.fake.test", true),
         ("http://eu7.fake.test", false),
@@ -245,6 +245,24 @@ async fn a_new_api_host_is_stored_with_its_token_if_it_passes_the_rule() {
         assert_eq!(base_url.is_some(), taken, "{host}");
         assert_eq!(token(&snapshot), "AT2", "the token is kept either way");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_api_host_is_a_folder_of_the_operators_substitute() {
+    let rig = with_provider(|provider| {
+        provider.facts.base_url_field = Some(HostField {
+            field: "instance_url".to_owned(),
+            suffixes: vec![".fake.test".to_owned()],
+            folder_of: Some("http://127.0.0.1:9000/generic/".parse().unwrap()),
+        });
+    });
+    let (engine, connector) = (rig.replica("a").0, rig.expired_connector("con"));
+    rig.endpoint.script([Script::Changed(json!({"instance_url": "https://eu7.fake.test/x"}))]);
+
+    let snapshot = ask(&engine, &connector).await.unwrap();
+
+    let base_url = snapshot.credential.secret.tokens().unwrap().base_url.clone().unwrap();
+    assert_eq!(base_url.as_str(), "http://127.0.0.1:9000/generic/eu7.fake.test/x");
 }
 
 /// TE-10

@@ -1,6 +1,6 @@
 //! What is sealed into a file of the lifeboat, as JSON.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use chrono::{DateTime, Utc};
 use holdfast_core::{
@@ -46,6 +46,8 @@ struct Tokens {
     refresh_end_fixed: bool,
     scopes: Vec<String>,
     base_url: Option<Url>,
+    #[serde(default)]
+    found: BTreeMap<String, String>,
 }
 
 /// Into what is sealed.
@@ -70,6 +72,7 @@ impl From<&TokenSet> for Tokens {
             refresh_end_fixed: tokens.refresh_end_fixed,
             scopes: tokens.scopes.clone(),
             base_url: tokens.base_url.clone(),
+            found: tokens.found.clone(),
         }
     }
 }
@@ -86,6 +89,7 @@ impl From<Tokens> for TokenSet {
             refresh_end_fixed: tokens.refresh_end_fixed,
             scopes: tokens.scopes,
             base_url: tokens.base_url,
+            found: tokens.found,
         }
     }
 }

@@ -47,6 +47,7 @@ async fn a_rotation_is_stored_whole_and_comes_back_as_committed(db: Arc<TestData
     assert_eq!(set.refresh_token.as_ref().unwrap().expose_secret(), "refresh-second");
     assert_eq!(set.scopes, ["read", "write"]);
     assert_eq!(set.base_url.as_ref().unwrap().as_str(), "https://acme.example/api/");
+    assert!(set.found.contains_key("tenant_id"), "what was found at the consent stays with it: {:?}", set.found);
     assert!(set.expires_assumed);
     assert_eq!(set.expires_at.unwrap().timestamp_subsec_nanos(), 123_456_000, "times are cut to microseconds");
     assert_eq!(store.extras(&id).await.unwrap()[0].1.expose_secret(), "wh_1");

@@ -1,6 +1,7 @@
 //! A database of its own for each test, of either kind; seams; bounded waiting.
 
 use std::{
+    collections::BTreeMap,
     future::Future,
     sync::Arc,
     time::{Duration, Instant},
@@ -192,6 +193,7 @@ pub(crate) fn tokens(mark: &str) -> TokenSet {
         refresh_end_fixed: false,
         scopes: vec!["read".to_owned(), "write".to_owned()],
         base_url: Some("https://acme.example/api/".parse().unwrap()),
+        found: BTreeMap::from([("tenant_id".to_owned(), format!("tenant-{mark}"))]),
     }
 }
 
