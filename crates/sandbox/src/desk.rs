@@ -9,6 +9,7 @@ use crate::counters::{AtOnce, Counts};
 use crate::faults::{Faults, Gate};
 use crate::freshdesk::Accounts;
 use crate::front::Front;
+use crate::generic::Generic;
 use crate::google::Google;
 use crate::gorgias;
 use crate::keep::{DeskState, Keeper, State};
@@ -107,6 +108,7 @@ pub(crate) struct World {
     pub(crate) gorgias: gorgias::Accounts,
     pub(crate) shops: Shops,
     front: RwLock<Arc<Front>>,
+    pub(crate) generic: Generic,
     google: RwLock<Arc<Google>>,
     seq: AtomicU64,
     /// Refreshes at the token endpoints of all helpdesks.
@@ -120,6 +122,7 @@ impl World {
         let clock = Clock::default();
         let world = Self {
             front: RwLock::new(Arc::new(Front::new(clock.now_ms()))),
+            generic: Generic::default(),
             google: RwLock::new(Arc::new(Google::new(clock.now_ms()))),
             clock,
             options: RwLock::new(start.options),
@@ -253,6 +256,7 @@ impl World {
         self.front().gate.set(&Faults::default());
         let front = Front::new(self.clock.now_ms());
         *self.front.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(front);
+        self.generic.reset();
         self.google().gate.set(&Faults::default());
         let google = Google::new(self.clock.now_ms());
         *self.google.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(google);

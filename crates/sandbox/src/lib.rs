@@ -5,7 +5,8 @@
 //! pages, stalls and hangs up on demand. `/zendesk/{subdomain}/…` stands for `https://{subdomain}.zendesk.com/…`,
 //! `/freshdesk/{domain}/…` for `https://{domain}.freshdesk.com/…`, `/shopify/{shop}/…` for
 //! `https://{shop}.myshopify.com/…`, `/google/{host}/…` and `/front/{host}/…` for `https://{host}/…`, `/gorgias/{subdomain}/…` for
-//! `https://{subdomain}.gorgias.com/…`, `/control` for what no provider has: its clock, its ledger and its bad days.
+//! `https://{subdomain}.gorgias.com/…`, `/generic/{host}/…` for the hosts of services that are described in files, `/control` for
+//! what no provider has: its clock, its ledger and its bad days.
 //!
 //! ```
 //! # async fn example() -> std::io::Result<()> {
@@ -25,6 +26,7 @@ mod desk;
 mod faults;
 mod freshdesk;
 mod front;
+mod generic;
 mod google;
 mod gorgias;
 mod handle;
@@ -40,6 +42,7 @@ pub use counters::Counters;
 pub use faults::{Canned, Download, Faults};
 pub use freshdesk::{Freshdesk, FreshdeskPlan, FreshdeskTrouble, TicketScope};
 pub use front::{EndForm, FrontGrant, FrontOptions, FrontRig, Replaces};
+pub use generic::{GENERIC_KEY, GenericRig};
 pub use google::{GoogleGrant, GoogleOptions, GoogleRig};
 pub use gorgias::{Gorgias, GorgiasGrant, Rotation as GorgiasRotation, Rules as GorgiasRules};
 pub use handle::{GrantRequest, Helpdesk, TokenAnswer};

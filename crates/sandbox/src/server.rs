@@ -26,6 +26,7 @@ use crate::counters::Counters;
 use crate::desk::{Start, World, is_dns_label, locked};
 use crate::freshdesk::{self, Freshdesk};
 use crate::front::{self, FrontRig};
+use crate::generic::{self, GenericRig};
 use crate::google::{self, GoogleRig};
 use crate::gorgias::{self, Gorgias};
 use crate::handle::Helpdesk;
@@ -294,6 +295,16 @@ impl Sandbox {
         FrontRig::new(Arc::clone(&self.world))
     }
 
+    /// What the operator setting `providers.ID.base_url_override` has to be, for a provider that is described in a file.
+    pub fn generic_override(&self) -> String {
+        format!("{}/generic", self.world.start.url)
+    }
+
+    /// The services behind it.
+    pub fn generic(&self) -> GenericRig {
+        GenericRig::new(Arc::clone(&self.world))
+    }
+
     /// A helpdesk that exists: `acme` and `globex` do from the start.
     pub fn helpdesk(&self, name: &str) -> Option<Helpdesk> {
         let desk = self.world.find(name)?;
@@ -411,6 +422,7 @@ pub(crate) fn decide(world: &World, authorize_url: &str, user: Option<&str>) -> 
         Ok(url) if url.path().starts_with("/front/") => front::consent::consent(world, authorize_url, user),
         Ok(url) if url.path().starts_with("/google/") => google::consent::consent(world, authorize_url, user, |_| true),
         Ok(url) if url.path().starts_with("/gorgias/") => gorgias::consent::consent(world, &url, user),
+        Ok(url) if url.path().starts_with("/generic/") => generic::consent(world, &url, user),
         Ok(url) if url.path().starts_with("/shopify/") => shopify::consent::consent(world, &url, user.is_some()),
         _ => consent(world, authorize_url, user),
     }
@@ -444,6 +456,7 @@ async fn handle(State(world): State<Arc<World>>, request: axum::extract::Request
         "freshdesk" => freshdesk::serve(world, request).await,
         "shopify" => shopify::serve(world, request).await,
         "front" => front::serve(world, request).await,
+        "generic" => generic::serve(world, request).await,
         "google" => google::serve(world, request).await,
         "gorgias" => gorgias::serve(world, request).await,
         "control" => {
@@ -455,8 +468,8 @@ async fn handle(State(world): State<Arc<World>>, request: axum::extract::Request
         }
         "" => Answer::empty(302).header("location", "/control").into_response(),
         _ => {
-            let places = "/zendesk/{subdomain}, /freshdesk/{domain}, /front/{host}, /google/{host}, /gorgias/{subdomain}, \
-                          /shopify/{shop} and /control";
+            let places = "/zendesk/{subdomain}, /freshdesk/{domain}, /front/{host}, /generic/{host}, /google/{host}, \
+                          /gorgias/{subdomain}, /shopify/{shop} and /control";
             Answer::text(404, &format!("There is {places} here")).into_response()
         }
     }
