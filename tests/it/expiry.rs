@@ -28,7 +28,7 @@ const TEN_MINUTES: Duration = Duration::from_mins(10);
 
 /// Tokens of a quarter of an hour.
 fn short(config: &mut Config) {
-    let zendesk = config.providers.entry("zendesk".to_owned()).or_default();
+    let zendesk = config.providers.by_id.entry("zendesk".to_owned()).or_default();
     zendesk.access_token_life = Some(Duration::from_mins(15));
 }
 

@@ -8,6 +8,7 @@ mod canary;
 mod cli;
 mod connect;
 mod contract;
+mod declared;
 mod demo;
 mod expiry;
 mod freshdesk;

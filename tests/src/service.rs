@@ -179,7 +179,7 @@ impl Builder {
         };
         let listener = serve::listen(([127, 0, 0, 1], 0).into()).await.expect("a free port is found");
         self.config.listen = listener.local_addr().expect("it is bound");
-        let zendesk = self.config.providers.entry("zendesk".to_owned()).or_default();
+        let zendesk = self.config.providers.by_id.entry("zendesk".to_owned()).or_default();
         zendesk.base_url_override = Some(self.elsewhere.unwrap_or_else(|| sandbox.zendesk_override()));
         for (provider, place) in [
             ("freshdesk", sandbox.freshdesk_override()),
@@ -188,8 +188,12 @@ impl Builder {
             ("gorgias", sandbox.gorgias_override()),
             ("shopify", sandbox.shopify_override()),
         ] {
-            let settings = self.config.providers.entry(provider.to_owned()).or_default();
+            let settings = self.config.providers.by_id.entry(provider.to_owned()).or_default();
             settings.base_url_override.get_or_insert(place);
+        }
+        for described in holdfast_declared::shipped() {
+            let settings = self.config.providers.by_id.entry(described.about().id.to_owned()).or_default();
+            settings.base_url_override.get_or_insert_with(|| sandbox.generic_override());
         }
         let guard = Guard::new(&self.config.network.allow_private_hosts);
         let client = GuardedHttp::new(guard, Duration::from_secs(2)).expect("the client can be built");
@@ -244,7 +248,7 @@ impl TestApp {
         config.agents.at_once = 0;
         config.mail.loop_interval = Duration::from_hours(24 * 365);
         config.oauth_apps.insert("zendesk".to_owned(), oauth_app());
-        config.providers.insert("zendesk".to_owned(), ProviderConfig::default());
+        config.providers.by_id.insert("zendesk".to_owned(), ProviderConfig::default());
         Builder {
             host: "127.0.0.1",
             sandbox: None,

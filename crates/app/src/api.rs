@@ -14,6 +14,7 @@ mod tools;
 mod view;
 
 pub use aliases::Aliases;
+pub(crate) use import::for_link;
 pub use import::{NewConnectorBody, create, import_one};
 pub use proxy::Clients;
 pub use view::{ConnectorBody, TestBody};

@@ -8,13 +8,14 @@ mod import;
 mod master_key;
 mod migrate;
 mod output;
+mod provider;
 mod serve;
 
 use std::process::ExitCode;
 
 pub use args::{
-    Args, Command, ConnectorCommand, DemoArgs, KeyCommand, MasterKeyCommand, MigrateArgs, MigrateCommand, Role,
-    ServeArgs, UserCommand,
+    Args, Command, ConnectorCommand, DemoArgs, KeyCommand, MasterKeyCommand, MigrateArgs, MigrateCommand,
+    ProviderCommand, Role, ServeArgs, UserCommand,
 };
 pub use output::Output;
 
@@ -41,6 +42,7 @@ async fn dispatch(args: Args) -> anyhow::Result<ExitCode> {
         // Neither needs settings, which may still lack the very key; the demo has its own.
         Command::MasterKey(MasterKeyCommand::New) => return master_key::new(output),
         Command::Demo(demo) => return demo::run(demo).await,
+        Command::Provider(ProviderCommand::Check { file }) => return provider::check(file, output),
         _ => {}
     }
     let loaded = Config::load(&sources(&args));
@@ -55,6 +57,10 @@ async fn dispatch(args: Args) -> anyhow::Result<ExitCode> {
         Command::User(command) => ask::user(config, command, output).await,
         Command::Key(command) => ask::key(config, command, output).await,
         Command::Connector(command) => ask::connector(config, command, output).await,
+        Command::Provider(ProviderCommand::Try { file, account, port, wait }) => {
+            provider::attempt(config, &file, account, port, wait, output).await
+        }
+        Command::Provider(_) => provider::list(&config, output),
         Command::MasterKey(_) | Command::Demo(_) | Command::Doctor => unreachable!("handled above"),
     }
 }

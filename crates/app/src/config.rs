@@ -23,8 +23,8 @@ pub use agents::AgentsConfig;
 pub use error::ConfigError;
 pub use sections::{
     CacheConfig, ConnectConfig, Database, LifeboatConfig, LockBackend, LockConfig, LogConfig, LogFormat, MailConfig,
-    NetworkConfig, OAuthAppConfig, OperatorConfig, PrivateHost, ProviderConfig, ProxyConfig, RefreshConfig,
-    ShutdownConfig, SmtpConfig,
+    NetworkConfig, OAuthAppConfig, OperatorConfig, PrivateHost, ProviderConfig, ProvidersConfig, ProxyConfig,
+    RefreshConfig, ShutdownConfig, SmtpConfig,
 };
 pub use source::Sources;
 
@@ -63,9 +63,9 @@ pub struct Config {
     /// `[oauth_apps.PROVIDER]`
     #[serde(default)]
     pub oauth_apps: BTreeMap<String, OAuthAppConfig>,
-    /// `[providers.PROVIDER]`
+    /// `[providers]`
     #[serde(default)]
-    pub providers: BTreeMap<String, ProviderConfig>,
+    pub providers: ProvidersConfig,
     /// `[proxy]`
     pub proxy: ProxyConfig,
     /// `[connect]`
@@ -120,7 +120,7 @@ impl Config {
             claim: refresh.claim,
             catch_up: refresh.catch_up,
             allowance: of(&ProviderConfig::default()),
-            providers: self.providers.iter().map(|(id, provider)| (id.clone(), of(provider))).collect(),
+            providers: self.providers.by_id.iter().map(|(id, provider)| (id.clone(), of(provider))).collect(),
         }
     }
 

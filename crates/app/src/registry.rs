@@ -1,8 +1,11 @@
 //! The list of adapters, written by hand: a new provider is one line here.
 
-use std::sync::Arc;
+pub mod declared;
+
+use std::{path::PathBuf, sync::Arc};
 
 use holdfast_core::{Provider, Providers, provider::Invalid};
+use holdfast_declared::Declared;
 use holdfast_freshdesk::Freshdesk;
 use holdfast_front::Front;
 use holdfast_google::Google;
@@ -12,18 +15,21 @@ use holdfast_zendesk::Zendesk;
 
 use crate::config::Config;
 
+/// Where an adapter comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// Code.
+    BuiltIn,
+    /// A file that comes with Holdfast.
+    Shipped,
+    /// A file of the operator's.
+    File(PathBuf),
+}
+
 /// The adapters, as the operator configured them.
 pub fn providers(config: &Config) -> anyhow::Result<Providers> {
-    let list: Vec<Arc<dyn Provider>> = vec![
-        Arc::new(at(config, "freshdesk", Freshdesk::new, Freshdesk::with_base)?),
-        Arc::new(at(config, "front", Front::new, Front::with_base)?),
-        Arc::new(at(config, "google", Google::new, Google::with_base)?),
-        Arc::new(at(config, "gorgias", Gorgias::new, Gorgias::with_base)?),
-        Arc::new(shopify(config)?),
-        Arc::new(zendesk(config)?),
-    ];
-    let providers = Providers::new(list);
-    let named = config.providers.keys().map(|id| ("providers", id));
+    let providers = Providers::new(list(config)?.into_iter().map(|(provider, _)| provider).collect());
+    let named = config.providers.by_id.keys().map(|id| ("providers", id));
     for (section, id) in named.chain(config.oauth_apps.keys().map(|id| ("oauth_apps", id))) {
         if providers.find(id).is_none() {
             let known: Vec<_> = providers.iter().map(|provider| provider.about().id).collect();
@@ -33,6 +39,38 @@ pub fn providers(config: &Config) -> anyhow::Result<Providers> {
     Ok(providers)
 }
 
+/// The same with where each comes from.
+pub fn list(config: &Config) -> anyhow::Result<Vec<(Arc<dyn Provider>, Source)>> {
+    let built_in: Vec<Arc<dyn Provider>> = vec![
+        Arc::new(at(config, "freshdesk", Freshdesk::new, Freshdesk::with_base)?),
+        Arc::new(at(config, "front", Front::new, Front::with_base)?),
+        Arc::new(at(config, "google", Google::new, Google::with_base)?),
+        Arc::new(at(config, "gorgias", Gorgias::new, Gorgias::with_base)?),
+        Arc::new(shopify(config)?),
+        Arc::new(zendesk(config)?),
+    ];
+    let taken: Vec<_> = built_in.iter().map(|provider| provider.about().id).collect();
+    let mut list: Vec<_> = built_in.into_iter().map(|provider| (provider, Source::BuiltIn)).collect();
+    for (provider, source) in declared::all(config.providers.dir.as_deref(), &taken)? {
+        list.push((Arc::new(configured(config, provider)?), source));
+    }
+    Ok(list)
+}
+
+/// A described provider, as the operator configured it.
+pub fn configured(config: &Config, mut provider: Declared) -> anyhow::Result<Declared> {
+    let id = provider.about().id;
+    let Some(settings) = config.providers.by_id.get(id) else { return Ok(provider) };
+    if let Some(base) = &settings.base_url_override {
+        let placed = provider.with_base(base);
+        provider = placed.map_err(|invalid| anyhow::anyhow!("providers.{id}.base_url_override: {invalid}"))?;
+    }
+    Ok(match settings.reuse_grace {
+        Some(grace) => provider.with_reuse_grace(grace),
+        None => provider,
+    })
+}
+
 /// The adapter of the provider itself, or of what the operator has set in its place.
 fn at<P>(
     config: &Config,
@@ -40,7 +78,7 @@ fn at<P>(
     new: impl FnOnce() -> P,
     with_base: impl FnOnce(&str) -> Result<P, Invalid>,
 ) -> anyhow::Result<P> {
-    match config.providers.get(id).and_then(|settings| settings.base_url_override.as_deref()) {
+    match config.providers.by_id.get(id).and_then(|settings| settings.base_url_override.as_deref()) {
         None => Ok(new()),
         Some(template) => {
             with_base(template).map_err(|invalid| anyhow::anyhow!("providers.{id}.base_url_override: {invalid}"))
@@ -50,14 +88,14 @@ fn at<P>(
 
 fn shopify(config: &Config) -> anyhow::Result<Shopify> {
     let shopify = at(config, "shopify", Shopify::new, Shopify::with_base)?;
-    Ok(match config.providers.get("shopify").and_then(|settings| settings.reuse_grace) {
+    Ok(match config.providers.by_id.get("shopify").and_then(|settings| settings.reuse_grace) {
         Some(grace) => shopify.with_reuse_grace(grace),
         None => shopify,
     })
 }
 
 fn zendesk(config: &Config) -> anyhow::Result<Zendesk> {
-    let settings = config.providers.get("zendesk").cloned().unwrap_or_default();
+    let settings = config.providers.by_id.get("zendesk").cloned().unwrap_or_default();
     let mut zendesk = at(config, "zendesk", Zendesk::new, Zendesk::with_base)?;
     if let Some(life) = settings.access_token_life {
         zendesk = zendesk.asking_for(life);
@@ -106,7 +144,9 @@ mod tests {
                 format!("`{}`{writes}", tool.name)
             };
             let tools = about.tools.iter().map(tool).collect::<Vec<_>>().join(", ");
-            let scopes = about.scopes.iter().map(|scope| format!("`{}`", scope.name)).collect::<Vec<_>>().join(", ");
+            let tools = if tools.is_empty() { "none: the proxy".to_owned() } else { tools };
+            let scopes = about.scopes.iter().map(|scope| scope.name).chain(provider.silent_scopes().iter().copied());
+            let scopes = scopes.map(|scope| format!("`{scope}`")).collect::<Vec<_>>().join(", ");
             let scopes = if scopes.is_empty() { "none".to_owned() } else { scopes };
             lines.push(format!(
                 "| {} (`{}`) | `{}` | {auth} | {refresh} | {tools} | {scopes} |",

@@ -137,6 +137,9 @@ impl Checker<'_> {
         if !plain || !(2..=40).contains(&file.id.len()) || !file.id.starts_with(|c: char| c.is_ascii_lowercase()) {
             return self.wrong("id", "it is no plain word", "write 2 to 40 small letters, digits and hyphens");
         }
+        if file.id == "dir" {
+            return self.wrong("id", "it is a key of [providers] in the configuration", "choose another");
+        }
         let account = &file.account;
         for (key, text) in [
             ("name", &file.name),

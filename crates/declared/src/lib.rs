@@ -17,7 +17,7 @@ mod shipped;
 mod template;
 mod webhook;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use holdfast_core::{
@@ -37,7 +37,7 @@ use serde_json::Value;
 use url::Url;
 
 pub use fault::Fault;
-pub use shipped::SHIPPED;
+pub use shipped::{SHIPPED, shipped};
 pub use webhook::{Encoding, NotSigned, Scheme};
 
 use crate::{
@@ -56,12 +56,14 @@ pub struct Declared {
     service: Arc<Service>,
     /// The operator's substitute: each host is a folder of it.
     substitute: Option<Url>,
+    /// What the operator knows better than the file.
+    reuse_grace: Option<Duration>,
 }
 
 impl Declared {
     /// Reads a file; `name` is what faults call it. What it holds lives as long as the process.
     pub fn read(name: &str, text: &str) -> std::result::Result<Self, Fault> {
-        check::read(name, text).map(|service| Self { service: Arc::new(service), substitute: None })
+        check::read(name, text).map(|service| Self { service: Arc::new(service), substitute: None, reuse_grace: None })
     }
 
     /// The same with all hosts as folders of another address: the operator's `base_url_override`, for a sandbox. With
@@ -83,6 +85,13 @@ impl Declared {
         }
         self.substitute = Some(url);
         Ok(self)
+    }
+
+    /// The same where a used refresh token works for so long: the operator's `reuse_grace_secs`.
+    #[must_use]
+    pub fn with_reuse_grace(mut self, grace: Duration) -> Self {
+        self.reuse_grace = Some(grace);
+        self
     }
 
     /// How the provider signs what it sends; `None`: the file says nothing about that.
@@ -238,7 +247,7 @@ impl Provider for Declared {
             token_params: oauth.token_params.clone(),
             refresh_params: oauth.refresh_params.clone(),
             rotation: oauth.rotation,
-            reuse_grace: oauth.reuse_grace,
+            reuse_grace: self.reuse_grace.unwrap_or(oauth.reuse_grace),
             expires_in_default: oauth.expires_in_default,
             refresh_expires_in_field: oauth.refresh_expires_in_field.clone(),
             refresh_life: oauth.refresh_life,

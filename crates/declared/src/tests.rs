@@ -4,7 +4,7 @@ use holdfast_core::provider::{Auth, AuthKind};
 
 use super::*;
 
-/// The example of `docs/providers.md`, to be spoiled.
+/// A file that is right, to be spoiled.
 const GOOD: &str = r#"id = "acme"
 name = "Acme"
 line = "Made up"
@@ -163,5 +163,31 @@ fn a_callback_about_another_account_is_refused_before_its_code_is_spent() {
     }
     for unproven in [&[][..], &[(name, "https://accounts.zoho.eu"), (name, "https://evil.test")]] {
         assert!(matches!(check(unproven), Err(CallbackRefused::NotProven(_))));
+    }
+}
+
+#[test]
+fn the_example_of_the_documents_is_right_and_every_key_is_explained_there() {
+    let documents = include_str!("../../../docs/providers.md");
+    let (_, rest) = documents.split_once("<!-- example -->\n```toml\n").expect("there is an example");
+    let example = rest.split_once("```\n<!-- /example -->").expect("it has an end").0;
+    let acme = Declared::read("docs/providers.md", example).unwrap_or_else(|fault| panic!("{fault}"));
+    assert_eq!(acme.account("https://tidewater.acmedesk.com/").unwrap().id, "tidewater");
+    assert!(acme.webhook().is_some());
+
+    // What serde says of an unknown key lists all others.
+    for (text, table) in [
+        (format!("{GOOD}\n").replace("id = \"acme\"", "id = \"acme\"\nno_such_key = 1"), ""),
+        (GOOD.replace("[test]", "[test]\nno_such_key = 1"), "test"),
+        (GOOD.replace("[account]", "[account]\nno_such_key = 1"), "account"),
+        (format!("{GOOD}[webhook]\nno_such_key = 1\n"), "webhook"),
+    ] {
+        let reason = fault(&text).reason;
+        let known: Vec<_> = reason.split('`').skip(3).step_by(2).collect();
+        assert!(known.len() > 4, "{reason}");
+        for key in known {
+            let said = [format!("`{key}`"), format!("`{table}.{key}`"), format!("`.{key}`"), format!("`{key}.")];
+            assert!(said.iter().any(|said| documents.contains(said.as_str())), "{table}.{key} is not explained");
+        }
     }
 }

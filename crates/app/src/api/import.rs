@@ -79,7 +79,7 @@ fn alias_taken(id: &ConnectorId) -> Problem {
 }
 
 /// A connector for a connect link: a new one, or the org's own on that account.
-pub(super) async fn for_link(
+pub(crate) async fn for_link(
     app: &App,
     org: &OrgId,
     provider: String,

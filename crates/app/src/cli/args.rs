@@ -46,6 +46,9 @@ pub enum Command {
     /// Connections to accounts at providers
     #[command(subcommand)]
     Connector(ConnectorCommand),
+    /// The services that can be connected, and files that describe further ones
+    #[command(subcommand)]
+    Provider(ProviderCommand),
 }
 
 impl Command {
@@ -266,6 +269,38 @@ pub enum ConnectorCommand {
     },
 }
 
+/// `holdfast provider ...`
+#[derive(Clone, Debug, Subcommand)]
+pub enum ProviderCommand {
+    /// List the providers of this installation, and where each comes from
+    List,
+    /// Check a file that describes a provider; asks nobody
+    Check {
+        /// The file
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+    },
+    /// Go the whole way with a file: connect an account, refresh, make the test call, and say what came of it
+    ///
+    /// Serves a page on this machine for the consent, and keeps everything in a folder that is removed afterwards. Client
+    /// id and secret come from oauth_apps.ID of the configuration, as in HOLDFAST_OAUTH_APPS__ID__CLIENT_ID; a sandbox
+    /// from providers.ID.base_url_override. A key is asked for on the page.
+    Try {
+        /// The file
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+        /// The account, in any form that people type [default: the page asks]
+        #[arg(long, value_name = "ACCOUNT")]
+        account: Option<String>,
+        /// Port on 127.0.0.1; register http://127.0.0.1:N/oauth/callback with the OAuth app
+        #[arg(long, value_name = "N", default_value_t = 8765)]
+        port: u16,
+        /// Seconds to wait for the consent
+        #[arg(long, value_name = "SECONDS", default_value_t = 600)]
+        wait: u64,
+    },
+}
+
 #[cfg(test)]
 mod tests {
     use clap::{CommandFactory, error::ErrorKind};
@@ -302,6 +337,9 @@ mod tests {
             "holdfast key create --org Acme --name ci --scope connectors:read --scope tokens:read",
             "holdfast key list --org Acme",
             "holdfast key revoke key_1",
+            "holdfast provider list --json",
+            "holdfast provider check config/providers/xero.toml",
+            "holdfast provider try xero.toml --account Acme --port 0 --wait 60",
             "holdfast connector list",
             "holdfast connector show con_1 --json",
             "holdfast connector test con_1",

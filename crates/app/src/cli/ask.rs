@@ -136,7 +136,7 @@ fn verdict(report: &Value) -> String {
 }
 
 /// Columns wide enough for what they hold.
-fn table(value: &Value, columns: &[&str]) -> String {
+pub(super) fn table(value: &Value, columns: &[&str]) -> String {
     let rows = value.as_array().map(Vec::as_slice).unwrap_or_default();
     if rows.is_empty() {
         return "none".to_owned();

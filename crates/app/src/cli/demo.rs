@@ -140,9 +140,9 @@ fn config(folder: &Folder, sandbox: &Sandbox) -> anyhow::Result<Config> {
         ("zendesk", sandbox.zendesk_override()),
     ] {
         let settings = ProviderConfig { base_url_override: Some(place), ..ProviderConfig::default() };
-        config.providers.insert(provider.to_owned(), settings);
+        config.providers.by_id.insert(provider.to_owned(), settings);
     }
-    config.providers.entry("zendesk".to_owned()).or_default().access_token_life = Some(TOKEN_LIFE);
+    config.providers.by_id.entry("zendesk".to_owned()).or_default().access_token_life = Some(TOKEN_LIFE);
     Ok(config)
 }
 

@@ -59,7 +59,7 @@ pub(super) fn check(config: &Config) -> Result<(), Problem> {
             )
         },
     )?;
-    for (id, provider) in &config.providers {
+    for (id, provider) in &config.providers.by_id {
         ensure(
             provider.access_token_life.is_none_or(|life| !life.is_zero()),
             &[&format!("providers.{id}.access_token_life_secs")],
@@ -190,13 +190,17 @@ fn refresh(config: &Config) -> Result<(), Problem> {
         format!("{} is not usable; allowed is 16 to 100000000", config.cache.max_connectors)
     })?;
     let provider = |id: &String, key: &str| format!("providers.{id}.{key}");
-    let limits =
-        config.providers.iter().filter_map(|(id, own)| Some((provider(id, "refresh_at_once"), own.refresh_at_once?)));
+    let limits = config
+        .providers
+        .by_id
+        .iter()
+        .filter_map(|(id, own)| Some((provider(id, "refresh_at_once"), own.refresh_at_once?)));
     for (key, at_once) in limits.chain([("refresh.at_once".to_owned(), refresh.at_once)]) {
         ensure((1..=10_000).contains(&at_once), &[&key], || format!("{at_once} is not usable; allowed is 1 to 10000"))?;
     }
     let rates = config
         .providers
+        .by_id
         .iter()
         .filter_map(|(id, own)| Some((provider(id, "refresh_per_second"), own.refresh_per_second?)));
     for (key, rate) in rates.chain([("refresh.per_second".to_owned(), refresh.per_second)]) {

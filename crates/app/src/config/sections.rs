@@ -1,11 +1,14 @@
 //! One struct per section of the file. What a key means stands in `config/default.toml`.
 
-use std::{path::PathBuf, str::FromStr, time::Duration};
+use std::{collections::BTreeMap, path::PathBuf, str::FromStr, time::Duration};
 
 use chrono::{DateTime, Utc};
 use holdfast_core::{ports::OAuthApp, refresh::Settings};
 use secrecy::{ExposeSecret, SecretString};
-use serde::{Deserialize, Deserializer, de::Error};
+use serde::{
+    Deserialize, Deserializer,
+    de::{Error, MapAccess, Visitor},
+};
 use url::{Host, Url};
 
 use super::values::{self, Scalar, optional, parsed};
@@ -247,6 +250,44 @@ impl OAuthAppConfig {
             client_secret: self.client_secret.clone(),
             next_client_secret: self.next_client_secret.clone(),
         }
+    }
+}
+
+/// `[providers]`: a folder, and a section for each provider.
+#[derive(Clone, Debug, Default)]
+pub struct ProvidersConfig {
+    /// Folder of files that describe further providers.
+    pub dir: Option<PathBuf>,
+    /// `[providers.PROVIDER]`
+    pub by_id: BTreeMap<String, ProviderConfig>,
+}
+
+impl<'de> Deserialize<'de> for ProvidersConfig {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(ProvidersVisitor)
+    }
+}
+
+/// By hand, since `#[serde(flatten)]` forgets where a bad value stood.
+struct ProvidersVisitor;
+
+impl<'de> Visitor<'de> for ProvidersVisitor {
+    type Value = ProvidersConfig;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("dir, and a section for each provider")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ProvidersConfig, A::Error> {
+        let mut providers = ProvidersConfig::default();
+        while let Some(key) = map.next_key::<String>()? {
+            if key == "dir" {
+                providers.dir = Some(map.next_value::<PathBuf>()?);
+            } else {
+                providers.by_id.insert(key, map.next_value()?);
+            }
+        }
+        Ok(providers)
     }
 }
 

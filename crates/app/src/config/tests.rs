@@ -116,7 +116,7 @@ fn the_examples_of_the_compiled_file_are_accepted() {
     assert_eq!(config.database.url.expose_secret(), "postgres://from/file");
     assert_eq!(config.smtp.url.unwrap().expose_secret(), "smtps://from:file@mail.example.com");
     assert_eq!(config.oauth_apps["zendesk"].client_id, "holdfast");
-    assert_eq!(config.providers["zendesk"].access_token_life, Some(Duration::from_hours(1)));
+    assert_eq!(config.providers.by_id["zendesk"].access_token_life, Some(Duration::from_hours(1)));
 }
 
 #[test]
