@@ -188,7 +188,7 @@ async fn a_file_is_tried_the_whole_way_and_nothing_secret_is_said() {
     let browser = Browser::new();
     let authorize = browser.post(&link).await.location();
     let back = sandbox.consent(&authorize, "ada").unwrap();
-    browser.get(&back).await.expect(200);
+    let _ended = browser.get(&back).await.expect(200);
 
     let mut out = String::new();
     tried.stdout.take().unwrap().read_to_string(&mut out).await.unwrap();

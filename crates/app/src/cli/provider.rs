@@ -4,7 +4,7 @@ use std::{path::Path, process::ExitCode, sync::Arc, time::Duration};
 
 use anyhow::{Context, anyhow, bail};
 use holdfast_core::{
-    ConnectorId, Health, Need, Provider, Providers, Secret, Snapshot,
+    ConnectorId, Health, Need, Provider, Providers, Secret, Snapshot, TokenSet,
     credential::Fingerprint,
     ports::Trigger,
     provider::{Account, Auth, AuthKind, Rotation},
@@ -77,9 +77,10 @@ pub(super) fn check(file: &Path, output: Output) -> anyhow::Result<ExitCode> {
         .into();
     }
     output.print(&said, || {
-        let urls = said["example"].as_object().into_iter().flatten();
-        let urls: String =
-            urls.map(|(name, value)| format!("\n  {name}: {}", value.as_str().unwrap_or_default())).collect();
+        let example = said["example"].as_object().into_iter().flatten();
+        let urls = example.fold(String::new(), |urls, (name, value)| {
+            urls + &format!("\n  {name}: {}", value.as_str().unwrap_or_default())
+        });
         format!("{} is right: {} ({}). With its own example:{urls}", file.display(), about.name, about.id)
     })?;
     Ok(ExitCode::SUCCESS)
@@ -209,7 +210,7 @@ async fn refreshed(app: &Arc<App>, before: &Snapshot) -> Value {
         Ok(after) => json!({
             "ok": true,
             "refresh_token_replaced": token(before) != token(&after),
-            "life_secs": after.credential.secret.tokens().and_then(|tokens| tokens.life()).map(|life| life.num_seconds()),
+            "life_secs": after.credential.secret.tokens().and_then(TokenSet::life).map(|life| life.num_seconds()),
         }),
         Err(error) => json!({ "ok": false, "error": error.to_string() }),
     }

@@ -70,7 +70,9 @@ account = { label = "Name", example = "acme", rule = "a name", pattern = '^[a-z]
 
     fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
-        files.iter().for_each(|(name, text)| fs::write(dir.path().join(name), text).unwrap());
+        for (name, text) in files {
+            fs::write(dir.path().join(name), text).unwrap();
+        }
         dir
     }
 
