@@ -7,7 +7,7 @@ use holdfast_app::{config::Config, registry};
 use holdfast_core::{
     OAuth2, Provider,
     ports::Random as _,
-    provider::{Auth, HostField},
+    provider::{Auth, HostField, Hosts},
     testkit::{
         FakeProvider, SeededRandom,
         answers::{Heard, check, made},
@@ -50,7 +50,8 @@ fn adapters() -> Vec<(Arc<dyn Provider>, OAuth2)> {
     fake.facts.rejected_codes = vec!["none".to_owned()];
     fake.facts.scope_separator = ',';
     let suffixes = vec![".fake.test".to_owned()];
-    fake.facts.base_url_field = Some(HostField { field: "instance_url".to_owned(), suffixes, folder_of: None });
+    fake.facts.base_url_field =
+        Some(HostField { field: "instance_url".to_owned(), suffixes, hosts: Hosts::production() });
     let fake_facts = fake.facts.clone();
     let mut adapters: Vec<_> = registry.iter().filter_map(facts).collect();
     assert!(!adapters.is_empty());

@@ -141,6 +141,7 @@ async fn a_consent_that_is_gone_on_with_is_for_its_own_account_alone(db: Arc<Dat
         refresh_end_fixed: false,
         scopes: vec!["read".to_owned(), "write".to_owned()],
         base_url: None,
+        found: std::collections::BTreeMap::new(),
     };
     let kept = KeptGrant {
         app: holdfast_core::AppId::instance("zendesk"),

@@ -4,7 +4,7 @@ mod hosts;
 mod places;
 
 pub use hosts::Hosts;
-pub use places::{Places, below, folder};
+pub use places::{Places, below};
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -384,15 +384,8 @@ pub struct HostField {
     pub field: String,
     /// Allowed endings, each with its leading dot (`.my.salesforce.com`).
     pub suffixes: Vec<String>,
-    /// The operator's substitute, for a sandbox: the host becomes a folder of it.
-    pub folder_of: Option<Url>,
-}
-
-impl HostField {
-    /// Where a checked URL leads: itself, or a folder of the operator's substitute.
-    pub fn place(&self, url: &Url) -> Url {
-        self.folder_of.as_ref().map_or_else(|| url.clone(), |base| folder(base, url))
-    }
+    /// Where the provider's hosts are: such a host as well becomes a folder of the operator's substitute.
+    pub hosts: Hosts,
 }
 
 /// How a grant is given back.

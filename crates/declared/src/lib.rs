@@ -26,8 +26,8 @@ use holdfast_core::{
     error::{Error, ErrorKind, Result},
     exchange::{Refusal, Verdict},
     provider::{
-        About, Account, ApiAnswer, ApiHeader, ApiKeyAuth, Auth, CallbackRefused, Found, Grants, HostField, Identity,
-        Invalid, OAuth2, Provider, Revoke, folder,
+        About, Account, ApiAnswer, ApiHeader, ApiKeyAuth, Auth, CallbackRefused, Found, Grants, HostField, Hosts,
+        Identity, Invalid, OAuth2, Provider, Revoke,
     },
     tool::{self, ToolCall, ToolOutput},
 };
@@ -54,8 +54,8 @@ const TEST: &str = "test";
 #[derive(Clone, Debug)]
 pub struct Declared {
     service: Arc<Service>,
-    /// The operator's substitute: each host is a folder of it.
-    substitute: Option<Url>,
+    /// Where its hosts are.
+    hosts: Hosts,
     /// What the operator knows better than the file.
     reuse_grace: Option<Duration>,
 }
@@ -63,27 +63,18 @@ pub struct Declared {
 impl Declared {
     /// Reads a file; `name` is what faults call it. What it holds lives as long as the process.
     pub fn read(name: &str, text: &str) -> std::result::Result<Self, Fault> {
-        check::read(name, text).map(|service| Self { service: Arc::new(service), substitute: None, reuse_grace: None })
+        check::read(name, text).map(|service| Self {
+            service: Arc::new(service),
+            hosts: Hosts::production(),
+            reuse_grace: None,
+        })
     }
 
     /// The same with all hosts as folders of another address: the operator's `base_url_override`, for a sandbox. With
     /// `http://127.0.0.1:9000/generic`, `https://api.example.com/v1` is at
     /// `http://127.0.0.1:9000/generic/api.example.com/v1`.
     pub fn with_base(mut self, base: &str) -> std::result::Result<Self, Invalid> {
-        let refused = |why: &str| {
-            Invalid::new(format!("{why}; expected an http or https address, for example http://127.0.0.1:9000/generic"))
-        };
-        let url = Url::parse(base.trim()).map_err(|_| refused("there is no address"))?;
-        if !matches!(url.scheme(), "http" | "https") {
-            return Err(refused("there is another scheme"));
-        }
-        if !url.username().is_empty() || url.password().is_some() || url.query().is_some() || url.fragment().is_some() {
-            return Err(refused("there is more than scheme, host and path"));
-        }
-        if url.path().contains(['{', '}', '%']) {
-            return Err(refused("there is no placeholder: each host becomes a folder"));
-        }
-        self.substitute = Some(url);
+        self.hosts = Hosts::substitute("generic", base)?;
         Ok(self)
     }
 
@@ -111,15 +102,8 @@ impl Declared {
         self.service.accounts.read(&account.id).expect("an account's id reads back as that account")
     }
 
-    fn place(&self, url: Url) -> Url {
-        match &self.substitute {
-            Some(base) => folder(base, &url),
-            None => url,
-        }
-    }
-
     fn fill(&self, template: &UrlTemplate, values: &Values) -> Option<Url> {
-        template.fill(values, &self.service.host_suffixes).map(|url| self.place(url))
+        template.fill(values, &self.service.host_suffixes).map(|url| self.hosts.place(url))
     }
 
     /// Each URL that an account makes; `None`: it makes one that is not allowed.
@@ -136,7 +120,7 @@ impl Declared {
             Target::Url(url) => {
                 let mut base = url.fill(values, &service.host_suffixes)?;
                 base.set_path("/");
-                Some(self.place(base))
+                Some(self.hosts.place(base))
             }
             Target::Path(_) => self.fill(&service.base_url, values),
         }
@@ -255,7 +239,7 @@ impl Provider for Declared {
             base_url_field: service.base_url_field.as_ref().map(|field| HostField {
                 field: field.clone(),
                 suffixes: service.host_suffixes.clone(),
-                folder_of: self.substitute.clone(),
+                hosts: self.hosts.clone(),
             }),
         }))
     }

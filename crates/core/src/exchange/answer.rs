@@ -179,7 +179,7 @@ fn token_answer(
         scopes: fields.get("scope").and_then(|scope| scopes(facts, scope, secrets)),
         base_url: facts.base_url_field.as_ref().and_then(|rule| {
             let named = fields.get(&rule.field)?.as_str()?;
-            api_host(rule, named).filter(|url| !secrets.are_in(url.as_str())).map(|url| rule.place(&url))
+            api_host(rule, named).filter(|url| !secrets.are_in(url.as_str())).map(|url| rule.hosts.place(url))
         }),
     })
 }

@@ -42,6 +42,15 @@ impl Hosts {
             None => Url::parse(&format!("https://{host}/")).expect("the hosts are constants"),
         }
     }
+
+    /// Where a URL at one of the provider's hosts leads: itself, or a folder of the substitute.
+    pub fn place(&self, url: Url) -> Url {
+        let Some(base) = &self.0 else { return url };
+        let path = url.path().trim_start_matches('/');
+        let mut place = below(base, &format!("{}/{path}", url.host_str().unwrap_or_default()));
+        place.set_query(url.query());
+        place
+    }
 }
 
 #[cfg(test)]
@@ -55,6 +64,10 @@ mod tests {
             let url = Hosts::substitute("google", base).unwrap().at("gmail.googleapis.com");
             assert_eq!(url.as_str(), format!("{}/gmail.googleapis.com", base.trim().trim_end_matches('/')));
         }
+        let url: Url = "https://eu7.example.com/x/y?z=1".parse().unwrap();
+        assert_eq!(Hosts::production().place(url.clone()), url);
+        let there = Hosts::substitute("google", "http://127.0.0.1:9000/google/").unwrap();
+        assert_eq!(there.place(url).as_str(), "http://127.0.0.1:9000/google/eu7.example.com/x/y?z=1");
         for base in [
             "",
             "127.0.0.1",

@@ -61,11 +61,3 @@ pub fn below(base: &Url, path: &str) -> Url {
     url.set_path(&format!("{}/{path}", base.path().trim_end_matches('/')));
     url
 }
-
-/// A provider's URL as the operator's substitute for all of its hosts has it: below a folder of the host's name.
-pub fn folder(base: &Url, url: &Url) -> Url {
-    let path = url.path().trim_start_matches('/');
-    let mut place = below(base, &format!("{}/{path}", url.host_str().unwrap_or_default()));
-    place.set_query(url.query());
-    place
-}

@@ -5,7 +5,7 @@ use std::time::Duration;
 use holdfast_core::{
     Health, Version,
     exchange::{Outcome, merge},
-    provider::HostField,
+    provider::{HostField, Hosts},
     testkit::{
         FakeProvider, Script,
         answers::{self, Heard, made},
@@ -28,7 +28,8 @@ fn seeded(cases: u32) -> Config {
 fn provider() -> FakeProvider {
     let mut provider = FakeProvider::new();
     let suffixes = vec![".fake.test".to_owned()];
-    provider.facts.base_url_field = Some(HostField { field: "instance_url".to_owned(), suffixes, folder_of: None });
+    provider.facts.base_url_field =
+        Some(HostField { field: "instance_url".to_owned(), suffixes, hosts: Hosts::production() });
     provider
 }
 

@@ -8,7 +8,7 @@ use holdfast_core::{
     credential::{Fingerprint, Reason, Trouble},
     health::Effect,
     ports::Trigger,
-    provider::{ClientAuth, HostField, TokenBody},
+    provider::{ClientAuth, HostField, Hosts, TokenBody},
     refresh::OutcomeKind,
     testkit::{FakeProvider, OneApp, Script},
 };
@@ -225,7 +225,11 @@ async fn special_characters_in_client_id_and_secret_arrive_as_they_are() {
 /// TE-09
 #[tokio::test(start_paused = true)]
 async fn a_new_api_host_is_stored_with_its_token_if_it_passes_the_rule() {
-    let rule = HostField { field: "instance_url".to_owned(), suffixes: vec![".fake.test".to_owned()], folder_of: None };
+    let rule = HostField {
+        field: "instance_url".to_owned(),
+        suffixes: vec![".fake.test".to_owned()],
+        hosts: Hosts::production(),
+    };
     for (host, taken) in [
         ("https://eu7.fake.test", true),
         ("http://eu7.fake.test", false),
@@ -253,7 +257,7 @@ async fn a_new_api_host_is_a_folder_of_the_operators_substitute() {
         provider.facts.base_url_field = Some(HostField {
             field: "instance_url".to_owned(),
             suffixes: vec![".fake.test".to_owned()],
-            folder_of: Some("http://127.0.0.1:9000/generic/".parse().unwrap()),
+            hosts: Hosts::substitute("generic", "http://127.0.0.1:9000/generic/").unwrap(),
         });
     });
     let (engine, connector) = (rig.replica("a").0, rig.expired_connector("con"));

@@ -122,6 +122,7 @@ impl Rig {
             refresh_end_fixed: false,
             scopes: Vec::new(),
             base_url: None,
+            found: std::collections::BTreeMap::new(),
         };
         ApiClient::with(&self.engine, "gorgias", account, Secret::Tokens(tokens)).unwrap()
     }
