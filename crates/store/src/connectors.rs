@@ -7,7 +7,7 @@ use holdfast_core::{
     health::Event,
     ports::{Changed, StoreError},
 };
-use sea_orm::{ConnectionTrait, FromQueryResult};
+use sea_orm::{ConnectionTrait, DatabaseTransaction, FromQueryResult};
 use secrecy::SecretString;
 use serde_json::Value;
 
@@ -17,6 +17,7 @@ use crate::{
     credentials::{WriteSecret, lock_of},
     extras,
     health::{Change, patients},
+    patience::Patient,
     row::{self, Columns, Row},
     seal::DataKey,
     sql::{self, failed, micros, values},
@@ -84,16 +85,50 @@ impl Store {
         self.make_connector(new, true).await
     }
 
+    /// Many in one transaction, each as if alone: what is in the way of one keeps no other from being made. With each,
+    /// whether it has to be alone: see [`Self::create_connector_alone`].
+    pub async fn create_connectors(&self, new: &[(NewConnector, bool)]) -> Result<Vec<Option<Created>>, StoreError> {
+        let doing = "make connectors";
+        let tx = self.transaction(doing).await?;
+        let mut made = Vec::with_capacity(new.len());
+        for (new, alone) in new {
+            made.push(self.make(&tx, new, *alone).await?);
+        }
+        tx.commit().await.map_err(failed(doing))?;
+        for created in made.iter().flatten() {
+            if let Created::New(connector) = created {
+                self.connector_changed(connector);
+            }
+        }
+        Ok(made)
+    }
+
     async fn make_connector(&self, new: &NewConnector, alone: bool) -> Result<Option<Created>, StoreError> {
+        let doing = "make a connector";
+        let tx = self.transaction(doing).await?;
+        let made = self.make(&tx, new, alone).await?;
+        tx.commit().await.map_err(failed(doing))?;
+        if let Some(Created::New(connector)) = &made {
+            self.connector_changed(connector);
+        }
+        Ok(made)
+    }
+
+    /// In this transaction; what is not made leaves nothing in it.
+    async fn make(
+        &self,
+        tx: &Patient<DatabaseTransaction>,
+        new: &NewConnector,
+        alone: bool,
+    ) -> Result<Option<Created>, StoreError> {
         let doing = "make a connector";
         let connector = ConnectorId::from(self.id("con"));
         let credential = CredentialId::from(self.id("cred"));
-        let tx = self.transaction(doing).await?;
-        let key = self.data_key(&tx, &new.org).await?;
-        insert_credential(&tx, &key, &credential, new).await?;
-        if insert_connector(&tx, &connector, &credential, new).await? == 0 {
-            let found = in_the_way(&tx, new).await?;
-            tx.rollback().await.map_err(failed(doing))?;
+        let key = self.data_key(tx, &new.org).await?;
+        insert_credential(tx, &key, &credential, new).await?;
+        if insert_connector(tx, &connector, &credential, new).await? == 0 {
+            delete_credential(tx, &credential).await?;
+            let found = in_the_way(tx, new).await?;
             // Between the two statements it may have been deleted; the caller may try again.
             return found.map(Some).ok_or_else(|| StoreError::new(doing));
         }
@@ -107,13 +142,15 @@ impl Store {
                 app: new.app(),
                 alone,
             };
-            if claims::in_the_way(&tx, &claim, new.at).await?.is_some() {
-                tx.rollback().await.map_err(failed(doing))?;
+            if claims::in_the_way(tx, &claim, new.at).await?.is_some() {
+                let sql = "DELETE FROM connectors WHERE id = $1";
+                sql::run(tx, doing, sql, values![connector.as_str()]).await?;
+                delete_credential(tx, &credential).await?;
                 return Ok(None);
             }
         }
         for (name, value) in &new.extras {
-            extras::insert(&tx, &key, &new.org, &connector, name, value).await?;
+            extras::insert(tx, &key, &new.org, &connector, name, value).await?;
         }
         if !matches!(new.secret, Secret::Absent) {
             let change = Change {
@@ -126,12 +163,10 @@ impl Store {
                 version: Version::NONE.next(),
                 always: false,
             };
-            for patient in patients(&tx, doing, "id = $1", connector.as_str()).await? {
-                self.change(&tx, &patient, &change).await?;
+            for patient in patients(tx, doing, "id = $1", connector.as_str()).await? {
+                self.change(tx, &patient, &change).await?;
             }
         }
-        tx.commit().await.map_err(failed(doing))?;
-        self.connector_changed(&connector);
         Ok(Some(Created::New(connector)))
     }
 
@@ -249,6 +284,11 @@ async fn insert_credential(
     let version = Version::NONE.next();
     let write = WriteSecret { credential: credential.as_str(), version, columns, due_at: new.due_at, at: new.at };
     write.run(tx, doing, "").await.map(|_| ())
+}
+
+async fn delete_credential(tx: &impl ConnectionTrait, credential: &CredentialId) -> Result<(), StoreError> {
+    let sql = "DELETE FROM credentials WHERE id = $1";
+    sql::run(tx, "make no credential", sql, values![credential.as_str()]).await.map(|_| ())
 }
 
 async fn insert_connector(

@@ -133,18 +133,16 @@ pub async fn run(app: &Arc<App>, ask: Ask) -> Result<Value, Refused> {
         }
         Ask::ConnectorImport { org, from, items, dry_run } => {
             let org = one_org(app, org.as_deref()).await?;
-            let mut reports = Vec::new();
-            for item in &items {
-                reports.push(match api::import_one(app, &org, from, item, dry_run).await {
-                    Ok(Some(id)) => json!({ "status": "imported", "detail": id }),
-                    Ok(None) => json!({ "status": "right", "detail": "It would be imported." }),
-                    Err(problem) => {
-                        let status = if problem.code() == "connector_exists" { "unchanged" } else { "failed" };
-                        json!({ "status": status, "detail": problem.detail() })
-                    }
-                });
-            }
-            Ok(Value::Array(reports))
+            let report = |made: Result<Option<ConnectorId>, Problem>| match made {
+                Ok(Some(id)) => json!({ "status": "imported", "detail": id }),
+                Ok(None) => json!({ "status": "right", "detail": "It would be imported." }),
+                Err(problem) => {
+                    let status = if problem.code() == "connector_exists" { "unchanged" } else { "failed" };
+                    json!({ "status": status, "detail": problem.detail() })
+                }
+            };
+            let made = api::import_all(app, &org, from, &items, dry_run).await;
+            Ok(made.into_iter().map(report).collect())
         }
     }
 }

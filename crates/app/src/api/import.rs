@@ -61,12 +61,9 @@ pub struct CredentialInput {
 
 /// Makes the connector.
 pub async fn create(app: &App, org: &OrgId, body: NewConnectorBody) -> Result<ConnectorId, Problem> {
-    let (created, account) = store(app, org, body).await?;
-    match created {
-        Created::New(id) => Ok(id),
-        Created::Exists(id) => Err(exists(&account, &id)),
-        Created::AliasTaken(id) => Err(alias_taken(&id)),
-    }
+    let prepared = prepare(app, org, body).await?;
+    let created = put(app, &prepared).await?;
+    prepared.id_of(created)
 }
 
 fn exists(account: &Account, id: &ConnectorId) -> Problem {
@@ -88,7 +85,7 @@ pub(crate) async fn for_link(
 ) -> Result<ConnectorId, Problem> {
     let created = if let Some(account) = account {
         let body = NewConnectorBody { provider, account, name, alias: None, credential: None };
-        store(app, org, body).await?.0
+        put(app, &prepare(app, org, body).await?).await?
     } else {
         let name = match &name {
             Some(given) => self::name(Some(given), "")?,
@@ -113,25 +110,6 @@ pub(crate) async fn for_link(
     }
 }
 
-async fn store(app: &App, org: &OrgId, body: NewConnectorBody) -> Result<(Created, Account), Problem> {
-    let prepared = prepare(app, org, body).await?;
-    let Prepared { new, account, alone, provider } = &prepared;
-    let created = if *alone {
-        let detail = || {
-            format!(
-                "{} is connected on this installation already, or about to be, and {provider} gives an app one access to \
-                 an account: one of the two would end the other. Disconnect it there first. Nothing was changed.",
-                account.display
-            )
-        };
-        let created = app.store.create_connector_alone(new).await?;
-        created.ok_or_else(|| Problem::new(StatusCode::CONFLICT, "account_held", detail()))?
-    } else {
-        app.store.create_connector(new).await?
-    };
-    Ok((created, prepared.account))
-}
-
 /// A connector that may be made.
 struct Prepared {
     new: NewConnector,
@@ -140,6 +118,37 @@ struct Prepared {
     alone: bool,
     /// The provider's name.
     provider: &'static str,
+}
+
+impl Prepared {
+    /// `None`: another connector, of whomever, has what this one would have.
+    fn alone_or(&self, created: Option<Created>) -> Result<Created, Problem> {
+        created.ok_or_else(|| {
+            let detail = format!(
+                "{} is connected on this installation already, or about to be, and {} gives an app one access to an \
+                 account: one of the two would end the other. Disconnect it there first. Nothing was changed.",
+                self.account.display, self.provider
+            );
+            Problem::new(StatusCode::CONFLICT, "account_held", detail)
+        })
+    }
+
+    fn id_of(&self, created: Created) -> Result<ConnectorId, Problem> {
+        match created {
+            Created::New(id) => Ok(id),
+            Created::Exists(id) => Err(exists(&self.account, &id)),
+            Created::AliasTaken(id) => Err(alias_taken(&id)),
+        }
+    }
+}
+
+async fn put(app: &App, prepared: &Prepared) -> Result<Created, Problem> {
+    let created = if prepared.alone {
+        app.store.create_connector_alone(&prepared.new).await?
+    } else {
+        Some(app.store.create_connector(&prepared.new).await?)
+    };
+    prepared.alone_or(created)
 }
 
 /// All checks, and nothing written.
@@ -363,53 +372,97 @@ fn due_at(app: &App, account: &Account, auth: &Auth, secret: &Secret) -> Option<
     timing::due_at(tokens, facts.refresh_life, &CredentialId::from(account.id.as_str()), &app.config.engine())
 }
 
-/// One connection of an import; with `dry_run` it is checked alone. `None`: it is right, and would be made.
-pub async fn import_one(
+/// A line of an import that was read and checked.
+struct Line {
+    prepared: Prepared,
+    /// In place of an alias that another connector has.
+    longer_alias: Option<String>,
+}
+
+/// Connections of an import, stored together; with `dry_run` they are checked alone. `None`: it is right, and would be
+/// made.
+pub async fn import_all(
     app: &App,
     org: &OrgId,
     from: Format,
-    item: &str,
+    items: &[String],
     dry_run: bool,
-) -> Result<Option<ConnectorId>, Problem> {
-    let not_one = |detail: &str| Problem::invalid("line", format!("This is not a connector. {detail}"));
+) -> Vec<Result<Option<ConnectorId>, Problem>> {
+    let mut lines = Vec::with_capacity(items.len());
+    for item in items {
+        lines.push(read(app, org, from, item).await);
+    }
+    if dry_run {
+        let mut reports = Vec::with_capacity(lines.len());
+        for line in lines {
+            reports.push(match line {
+                Ok(line) => would_be_made(app, org, &line).await.map(|()| None),
+                Err(problem) => Err(problem),
+            });
+        }
+        return reports;
+    }
+    let ready: Vec<_> = lines.iter().flatten().map(|line| (line.prepared.new.clone(), line.prepared.alone)).collect();
+    // Where they cannot be stored together, each finds its own trouble.
+    let mut together = app.store.create_connectors(&ready).await.unwrap_or_default().into_iter();
+    let mut reports = Vec::with_capacity(lines.len());
+    for line in lines {
+        reports.push(match line {
+            Ok(line) => made(app, line, together.next()).await.map(Some),
+            Err(problem) => Err(problem),
+        });
+    }
+    reports
+}
+
+async fn read(app: &App, org: &OrgId, from: Format, item: &str) -> Result<Line, Problem> {
     let read = |body: serde_json::Result<NewConnectorBody>| {
-        body.map_err(|error| not_one(garbled::problem(&error.to_string()).detail()))
+        body.map_err(|error| {
+            let problem = garbled::problem(&error.to_string());
+            Problem::invalid("line", format!("This is not a connector. {}", problem.detail()))
+        })
     };
-    let (mut body, longer_alias) = match from {
+    let (body, longer_alias) = match from {
         Format::Holdfast => (read(serde_json::from_str(item))?, None),
         _ => {
             let moved = from.read(app.providers(), item).map_err(|why| Problem::invalid("line", why))?;
             (read(serde_json::from_value(moved.body))?, moved.longer_alias)
         }
     };
-    if let (Some(alias), Some(longer)) = (&body.alias, longer_alias)
-        && is_taken(app, org, alias, &body).await?
-    {
-        body.alias = Some(longer);
-    }
-    if !dry_run {
-        return create(app, org, body).await.map(Some);
-    }
-    let alias = body.alias.clone();
-    let Prepared { new, account, .. } = prepare(app, org, body).await?;
-    if let Some(there) = app.store.find_account(org, &new.provider, &account.id).await? {
-        return Err(exists(&account, &there.id));
-    }
-    match alias {
-        Some(alias) => match app.store.find_connector(org, &alias).await? {
-            Some(there) => Err(alias_taken(&there.snapshot.connector)),
-            None => Ok(None),
-        },
-        None => Ok(None),
-    }
+    let longer_alias = longer_alias.map(|alias| checked_alias(&alias)).transpose()?;
+    Ok(Line { prepared: prepare(app, org, body).await?, longer_alias })
 }
 
-/// Whether a connector of another account has this alias: ids of other systems are often those of customers, who connect
-/// several services.
-async fn is_taken(app: &App, org: &OrgId, alias: &str, body: &NewConnectorBody) -> Result<bool, Problem> {
-    let Some(there) = app.store.find_connector(org, alias).await? else { return Ok(false) };
-    let account = known_provider(app, &body.provider)?.account(&body.account).ok();
-    Ok(there.snapshot.provider != body.provider || account.is_none_or(|account| account.id != there.snapshot.account))
+/// What became of a line; `together`: when it was stored with others, if it was.
+async fn made(app: &App, line: Line, together: Option<Option<Created>>) -> Result<ConnectorId, Problem> {
+    let Line { mut prepared, longer_alias } = line;
+    let mut created = match together {
+        Some(created) => prepared.alone_or(created)?,
+        None => put(app, &prepared).await?,
+    };
+    // Ids of other systems are often those of customers, who connect several services.
+    if matches!(created, Created::AliasTaken(_)) && longer_alias.is_some() {
+        prepared.new.alias = longer_alias;
+        created = put(app, &prepared).await?;
+    }
+    prepared.id_of(created)
+}
+
+async fn would_be_made(app: &App, org: &OrgId, line: &Line) -> Result<(), Problem> {
+    let Prepared { new, account, .. } = &line.prepared;
+    if let Some(there) = app.store.find_account(org, &new.provider, &account.id).await? {
+        return Err(exists(account, &there.id));
+    }
+    let Some(alias) = &new.alias else { return Ok(()) };
+    for alias in [Some(alias), line.longer_alias.as_ref()].into_iter().flatten() {
+        if app.store.find_connector(org, alias).await?.is_none() {
+            return Ok(());
+        }
+    }
+    match app.store.find_connector(org, alias).await? {
+        Some(there) => Err(alias_taken(&there.snapshot.connector)),
+        None => Ok(()),
+    }
 }
 
 /// Serde's words without the values that they repeat: ``invalid type: string "secret"`` and ``integer `4711` `` must not
