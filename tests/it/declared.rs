@@ -169,6 +169,7 @@ async fn a_file_is_tried_the_whole_way_and_nothing_secret_is_said() {
     let mut tried = Command::new(binary())
         .args(["provider", "try", "own.toml", "--account", "acme.okta.com", "--port", "0", "--json"])
         .current_dir(folder.path())
+        .env_clear()
         .env("HOLDFAST_OAUTH_APPS__OWN-OKTA__CLIENT_ID", CLIENT_ID)
         .env("HOLDFAST_OAUTH_APPS__OWN-OKTA__CLIENT_SECRET", CLIENT_SECRET)
         .env("HOLDFAST_PROVIDERS__OWN-OKTA__BASE_URL_OVERRIDE", sandbox.generic_override())
