@@ -88,7 +88,8 @@ fn body(
     alias: Option<&str>,
     credential: Map<String, Value>,
 ) -> Value {
-    let mut body = json!({ "provider": provider, "account": account, "credential": credential });
+    let mut body = json!({ "provider": provider, "account": account });
+    body["credential"] = credential.into();
     for (field, value) in [("name", name), ("alias", alias)] {
         if let Some(value) = value {
             body[field] = json!(value);

@@ -199,18 +199,16 @@ async fn given_to(
     let Some(client_id) = client_id else { return Ok(ours.map(|(id, _)| id)) };
     let instances = app.apps.instances(about.id).await?.map(|client| (AppId::instance(about.id), client));
     let known: Vec<_> = ours.into_iter().chain(instances).collect();
-    match known.iter().find(|(_, client)| client.client_id == client_id) {
-        Some((id, _)) => Ok(Some(id.clone())),
-        None => {
-            let ours = if known.is_empty() { "there is none here" } else { "there is another one here" };
-            let detail = format!(
-                "These tokens were given to an OAuth app of {}, and {ours}: nobody could renew them. Set that app up \
-                 here, or connect the account anew.",
-                about.name
-            );
-            Err(Problem::invalid("credential.client_id", detail))
-        }
+    if let Some((id, _)) = known.iter().find(|(_, client)| client.client_id == client_id) {
+        return Ok(Some(id.clone()));
     }
+    let ours = if known.is_empty() { "there is none here" } else { "there is another one here" };
+    let detail = format!(
+        "These tokens were given to an OAuth app of {}, and {ours}: nobody could renew them. Set that app up here, or \
+         connect the account anew.",
+        about.name
+    );
+    Err(Problem::invalid("credential.client_id", detail))
 }
 
 fn known_provider<'a>(app: &'a App, id: &str) -> Result<&'a Arc<dyn Provider>, Problem> {
@@ -408,7 +406,16 @@ pub async fn import_all(
     let mut reports = Vec::with_capacity(lines.len());
     for line in lines {
         reports.push(match line {
-            Ok(line) => made(app, line, together.next()).await.map(Some),
+            Ok(line) => {
+                let created = match together.next() {
+                    Some(created) => line.prepared.alone_or(created),
+                    None => put(app, &line.prepared).await,
+                };
+                match created {
+                    Ok(created) => made(app, line, created).await.map(Some),
+                    Err(problem) => Err(problem),
+                }
+            }
             Err(problem) => Err(problem),
         });
     }
@@ -422,24 +429,19 @@ async fn read(app: &App, org: &OrgId, from: Format, item: &str) -> Result<Line, 
             Problem::invalid("line", format!("This is not a connector. {}", problem.detail()))
         })
     };
-    let (body, longer_alias) = match from {
-        Format::Holdfast => (read(serde_json::from_str(item))?, None),
-        _ => {
-            let moved = from.read(app.providers(), item).map_err(|why| Problem::invalid("line", why))?;
-            (read(serde_json::from_value(moved.body))?, moved.longer_alias)
-        }
+    let (body, longer_alias) = if from == Format::Holdfast {
+        (read(serde_json::from_str(item))?, None)
+    } else {
+        let moved = from.read(app.providers(), item).map_err(|why| Problem::invalid("line", why))?;
+        (read(serde_json::from_value(moved.body))?, moved.longer_alias)
     };
     let longer_alias = longer_alias.map(|alias| checked_alias(&alias)).transpose()?;
     Ok(Line { prepared: prepare(app, org, body).await?, longer_alias })
 }
 
-/// What became of a line; `together`: when it was stored with others, if it was.
-async fn made(app: &App, line: Line, together: Option<Option<Created>>) -> Result<ConnectorId, Problem> {
+/// What became of a line, once it was tried.
+async fn made(app: &App, line: Line, mut created: Created) -> Result<ConnectorId, Problem> {
     let Line { mut prepared, longer_alias } = line;
-    let mut created = match together {
-        Some(created) => prepared.alone_or(created)?,
-        None => put(app, &prepared).await?,
-    };
     // Ids of other systems are often those of customers, who connect several services.
     if matches!(created, Created::AliasTaken(_)) && longer_alias.is_some() {
         prepared.new.alias = longer_alias;

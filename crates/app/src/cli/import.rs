@@ -48,7 +48,7 @@ pub(super) async fn run(
     };
     let mut admin = Admin::reach(config).await?;
     let mut counts = Counts::default();
-    let done = import(&mut admin, &org, (from, dry_run), &mut *items, output, &mut counts).await;
+    let done = import(&mut admin, org.as_deref(), (from, dry_run), &mut *items, output, &mut counts).await;
     admin.end().await;
     let Counts { made, right, there, failed } = counts;
     if dry_run {
@@ -91,7 +91,7 @@ fn connections(mut input: Box<dyn BufRead>) -> anyhow::Result<Items> {
 
 async fn import(
     admin: &mut Admin,
-    org: &Option<String>,
+    org: Option<&str>,
     (from, dry_run): (Format, bool),
     items: &mut dyn Iterator<Item = anyhow::Result<(u64, String)>>,
     output: Output,
@@ -103,7 +103,7 @@ async fn import(
             return Ok(());
         }
         let (numbers, items): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
-        let ask = Ask::ConnectorImport { org: org.clone(), from, items, dry_run };
+        let ask = Ask::ConnectorImport { org: org.map(str::to_owned), from, items, dry_run };
         let answer = admin.ask(ask).await?;
         let said = |index: usize| match &answer {
             Ok(reports) => (text(&reports[index]["status"]), text(&reports[index]["detail"])),
