@@ -3,6 +3,7 @@
 mod bare;
 mod database;
 mod endpoint;
+mod import;
 mod load;
 mod machine;
 mod mail;
@@ -30,14 +31,14 @@ use report::Report;
 const USAGE: &str = "usage: bench [--json] [--only PART]...
 
   --json        print JSON instead of a table
-  --only PART   token, proxy, memory, start, pages, storm, wake, schedule, scan, kept or mail; may be
-                repeated
+  --only PART   token, proxy, memory, start, pages, storm, wake, schedule, scan, kept,
+                import or mail; may be repeated
 
 HOLDFAST_TEST_POSTGRES: URL of a PostgreSQL server where databases may be created; storm, wake, schedule, scan and kept
 need it. mail needs python3-aiosmtpd.";
 
-const PARTS: [&str; 11] =
-    ["token", "proxy", "memory", "start", "pages", "storm", "wake", "schedule", "scan", "kept", "mail"];
+const PARTS: [&str; 12] =
+    ["token", "proxy", "memory", "start", "pages", "storm", "wake", "schedule", "scan", "kept", "import", "mail"];
 
 /// Reads the arguments and measures. A missed goal is a figure, not an error; not being able to measure is one.
 pub(crate) fn main() -> anyhow::Result<()> {
@@ -96,6 +97,9 @@ async fn measure(only: &[String]) -> anyhow::Result<Report> {
     }
     if wanted("kept") {
         start::kept(&mut report).await.context("memory for what was read")?;
+    }
+    if wanted("import") {
+        import::run(&mut report).await.context("imports")?;
     }
     if wanted("mail") {
         mail::run(&mut report).await.context("failure to mail")?;

@@ -100,6 +100,15 @@ impl Installation {
         Ok((address, password))
     }
 
+    /// Imports connectors, and answers the last line that it says.
+    pub(super) async fn import(&self, lines: &str) -> anyhow::Result<String> {
+        let file = self.folder.path().join("connectors.jsonl");
+        fs::write(&file, lines)?;
+        let mut command = self.holdfast()?;
+        let output = command.args(["connector", "import"]).arg(&file).stdout(Stdio::null()).output().await?;
+        Ok(String::from_utf8(output.stderr)?.trim().lines().last().unwrap_or_default().to_owned())
+    }
+
     /// What a command prints.
     async fn command(&self, args: &[&str]) -> anyhow::Result<String> {
         let output = self.holdfast()?.args(args).output().await?;
