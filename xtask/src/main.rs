@@ -1,9 +1,10 @@
-//! The chores of the workspace: `cargo xtask test`, `torture`, `clients`, `lint` and `bench`.
+//! The chores of the workspace: `cargo xtask test`, `torture`, `clients`, `lint`, `bench` and `new-provider`.
 
 mod apt;
 mod bench;
 mod clients;
 mod lint;
+mod new_provider;
 mod postgres;
 mod redis;
 mod report;
@@ -16,6 +17,7 @@ mod workspace;
 use std::{process::ExitCode, time::Duration};
 
 use anyhow::bail;
+use new_provider::Way;
 
 const USAGE: &str = "usage: cargo xtask COMMAND
 
@@ -24,6 +26,7 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   clients [-- ARGS]                           the sandboxes against client libraries from PyPI
   lint                                        formatting, clippy, dependencies, Dockerfile, compose file
   bench [-- ARGS]                             builds for release and runs the benchmark
+  new-provider NAME [--key]                   an adapter with sandbox and tests to begin with; --key: by API key, not OAuth
 
 HOLDFAST_TEST_POSTGRES: URL of a PostgreSQL server where databases may be created. Without it, `test` and `bench`
 start a server of their own in a temporary folder.
@@ -36,6 +39,7 @@ enum Command {
     Clients { passed_on: Vec<String> },
     Lint,
     Bench { passed_on: Vec<String> },
+    NewProvider { name: String, way: Way },
     Help,
 }
 
@@ -53,6 +57,7 @@ fn main() -> ExitCode {
         Command::Clients { passed_on } => clients::run(&passed_on),
         Command::Lint => lint::run(),
         Command::Bench { passed_on } => bench::run(&passed_on),
+        Command::NewProvider { name, way } => new_provider::run(&name, way),
         Command::Help => {
             println!("{USAGE}");
             Ok(true)
@@ -113,6 +118,18 @@ fn parse(args: impl Iterator<Item = String>) -> anyhow::Result<Command> {
         Some("clients") => Command::Clients { passed_on },
         Some("lint") if passed_on.is_empty() => Command::Lint,
         Some("bench") => Command::Bench { passed_on },
+        Some("new-provider") if passed_on.is_empty() => {
+            let (mut name, mut way) = (None, Way::OAuth);
+            for arg in own {
+                match arg.as_str() {
+                    "--key" => way = Way::Key,
+                    _ if name.is_some() || arg.starts_with("--") => bail!("new-provider does not know {arg}"),
+                    _ => name = Some(arg),
+                }
+            }
+            let Some(name) = name else { bail!("new-provider wants a name, like help-scout") };
+            return Ok(Command::NewProvider { name, way });
+        }
         Some("help" | "--help" | "-h") => Command::Help,
         Some(other) => bail!("there is no command {other}, or it takes no arguments"),
         None => bail!("a command is needed"),
@@ -125,7 +142,7 @@ fn parse(args: impl Iterator<Item = String>) -> anyhow::Result<Command> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Command, parse};
+    use super::{Command, Way, parse};
 
     fn parsed(line: &str) -> anyhow::Result<Command> {
         parse(line.split_whitespace().map(str::to_owned))
@@ -151,6 +168,16 @@ mod tests {
     }
 
     #[test]
+    fn a_new_provider_has_a_name_and_may_have_a_key() {
+        for line in ["new-provider help-scout --key", "new-provider --key help-scout"] {
+            let Ok(Command::NewProvider { name, way }) = parsed(line) else { panic!("{line}") };
+            assert_eq!((name.as_str(), way), ("help-scout", Way::Key));
+        }
+        let Ok(Command::NewProvider { way, .. }) = parsed("new-provider front2") else { panic!() };
+        assert_eq!(way, Way::OAuth);
+    }
+
+    #[test]
     fn what_is_not_understood_is_refused() {
         for line in [
             "",
@@ -163,6 +190,9 @@ mod tests {
             "clients zenpy",
             "lint -- x",
             "bench x",
+            "new-provider",
+            "new-provider a b",
+            "new-provider a --keys",
         ] {
             assert!(parsed(line).is_err(), "{line:?}");
         }
