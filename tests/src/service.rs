@@ -186,6 +186,7 @@ impl Builder {
             ("front", sandbox.front_override()),
             ("google", sandbox.google_override()),
             ("gorgias", sandbox.gorgias_override()),
+            ("pipedrive", sandbox.pipedrive_override()),
             ("shopify", sandbox.shopify_override()),
         ] {
             let settings = self.config.providers.by_id.entry(provider.to_owned()).or_default();

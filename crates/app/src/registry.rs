@@ -10,6 +10,7 @@ use holdfast_freshdesk::Freshdesk;
 use holdfast_front::Front;
 use holdfast_google::Google;
 use holdfast_gorgias::Gorgias;
+use holdfast_pipedrive::Pipedrive;
 use holdfast_shopify::Shopify;
 use holdfast_zendesk::Zendesk;
 
@@ -46,6 +47,7 @@ pub fn list(config: &Config) -> anyhow::Result<Vec<(Arc<dyn Provider>, Source)>>
         Arc::new(at(config, "front", Front::new, Front::with_base)?),
         Arc::new(at(config, "google", Google::new, Google::with_base)?),
         Arc::new(at(config, "gorgias", Gorgias::new, Gorgias::with_base)?),
+        Arc::new(at(config, "pipedrive", Pipedrive::new, Pipedrive::with_base)?),
         Arc::new(shopify(config)?),
         Arc::new(zendesk(config)?),
     ];

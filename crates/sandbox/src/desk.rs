@@ -106,6 +106,7 @@ pub(crate) struct World {
     desks: RwLock<BTreeMap<String, Arc<Desk>>>,
     pub(crate) freshdesk: Accounts,
     pub(crate) gorgias: gorgias::Accounts,
+    pub(crate) pipedrive: Mutex<crate::pipedrive::State>,
     pub(crate) shops: Shops,
     front: RwLock<Arc<Front>>,
     pub(crate) generic: Generic,
@@ -130,6 +131,7 @@ impl World {
             desks: RwLock::default(),
             freshdesk: Accounts::default(),
             gorgias: gorgias::Accounts::default(),
+            pipedrive: Mutex::default(),
             shops: Shops::first(),
             seq: AtomicU64::new(1),
             at_once: AtOnce::default(),
@@ -171,6 +173,7 @@ impl World {
         *self.desks.write().unwrap_or_else(PoisonError::into_inner) = restored.collect();
         self.freshdesk.restore(state.freshdesk, &self.start.url);
         self.gorgias.restore(state.gorgias);
+        *locked(&self.pipedrive) = state.pipedrive;
         self.shops.restore(state.shops);
         let front = Front::restored(state.front, self.clock.now_ms());
         *self.front.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(front);
@@ -252,6 +255,7 @@ impl World {
         }
         self.freshdesk.reset();
         self.gorgias.reset();
+        *locked(&self.pipedrive) = crate::pipedrive::State::default();
         self.shops.reset();
         self.front().gate.set(&Faults::default());
         let front = Front::new(self.clock.now_ms());

@@ -43,6 +43,9 @@ pub(crate) struct State {
     /// Not in files of before.
     #[serde(default)]
     pub(crate) gorgias: Vec<gorgias::Kept>,
+    /// Not in files of before.
+    #[serde(default)]
+    pub(crate) pipedrive: crate::pipedrive::State,
     /// Absent in files of before there were any.
     #[serde(default)]
     pub(crate) shops: Vec<ShopState>,
@@ -77,6 +80,7 @@ impl State {
             helpdesks: world.all().iter().map(|desk| DeskState::of(desk)).collect(),
             freshdesk: world.freshdesk.all().iter().map(|account| account.to_keep()).collect(),
             gorgias: world.gorgias.to_keep(),
+            pipedrive: locked(&world.pipedrive).clone(),
             shops: world.shops.states(),
             google: world.google().to_keep(),
             front: world.front().to_keep(),

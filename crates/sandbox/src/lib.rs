@@ -34,6 +34,7 @@ mod http;
 mod keep;
 mod ledger;
 mod options;
+mod pipedrive;
 mod server;
 mod shopify;
 mod zendesk;
@@ -48,6 +49,7 @@ pub use gorgias::{Gorgias, GorgiasGrant, Rotation as GorgiasRotation, Rules as G
 pub use handle::{GrantRequest, Helpdesk, TokenAnswer};
 pub use ledger::{IssuedSet, Ledger, Presentation, PresentationOutcome, fingerprint, pkce_challenge};
 pub use options::{API_TOKEN, CLIENT_ID, CLIENT_SECRET, Options, Scene};
+pub use pipedrive::PipedriveRig;
 pub use server::{Builder, Sandbox};
 pub use shopify::{OfflineToken, Rules as ShopRules, Shop, callback_hmac};
 pub use zendesk::consent::ConsentRefused;

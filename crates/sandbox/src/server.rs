@@ -305,6 +305,16 @@ impl Sandbox {
         GenericRig::new(Arc::clone(&self.world))
     }
 
+    /// What the operator setting `providers.pipedrive.base_url_override` has to be.
+    pub fn pipedrive_override(&self) -> String {
+        format!("{}/pipedrive", self.world.start.url)
+    }
+
+    /// Its Pipedrive.
+    pub fn pipedrive(&self) -> crate::PipedriveRig {
+        crate::PipedriveRig::new(Arc::clone(&self.world))
+    }
+
     /// A helpdesk that exists: `acme` and `globex` do from the start.
     pub fn helpdesk(&self, name: &str) -> Option<Helpdesk> {
         let desk = self.world.find(name)?;
@@ -424,6 +434,7 @@ pub(crate) fn decide(world: &World, authorize_url: &str, user: Option<&str>) -> 
         Ok(url) if url.path().starts_with("/gorgias/") => gorgias::consent::consent(world, &url, user),
         Ok(url) if url.path().starts_with("/generic/") => generic::consent(world, &url, user),
         Ok(url) if url.path().starts_with("/shopify/") => shopify::consent::consent(world, &url, user.is_some()),
+        Ok(url) if url.path().starts_with("/pipedrive/") => crate::pipedrive::consent::consent(world, &url, user),
         _ => consent(world, authorize_url, user),
     }
 }
@@ -459,6 +470,7 @@ async fn handle(State(world): State<Arc<World>>, request: axum::extract::Request
         "generic" => generic::serve(world, request).await,
         "google" => google::serve(world, request).await,
         "gorgias" => gorgias::serve(world, request).await,
+        "pipedrive" => crate::pipedrive::serve(world, request).await,
         "control" => {
             let answer = control::serve(&world, &request);
             if changes {
@@ -469,7 +481,7 @@ async fn handle(State(world): State<Arc<World>>, request: axum::extract::Request
         "" => Answer::empty(302).header("location", "/control").into_response(),
         _ => {
             let places = "/zendesk/{subdomain}, /freshdesk/{domain}, /front/{host}, /generic/{host}, /google/{host}, \
-                          /gorgias/{subdomain}, /shopify/{shop} and /control";
+                          /gorgias/{subdomain}, /pipedrive/{host}, /shopify/{shop} and /control";
             Answer::text(404, &format!("There is {places} here")).into_response()
         }
     }

@@ -118,7 +118,7 @@ fn config(folder: &Folder, sandbox: &Sandbox) -> anyhow::Result<Config> {
     config.mail.from = Some(FROM.to_owned());
     // Whoever breaks one thing after the other wants to read of each.
     config.mail.digest_window = Duration::from_secs(15);
-    for provider in ["front", "google", "gorgias", "shopify", "zendesk"] {
+    for provider in ["front", "google", "gorgias", "pipedrive", "shopify", "zendesk"] {
         config.oauth_apps.insert(
             provider.to_owned(),
             OAuthAppConfig {
@@ -136,6 +136,7 @@ fn config(folder: &Folder, sandbox: &Sandbox) -> anyhow::Result<Config> {
         ("front", sandbox.front_override()),
         ("google", sandbox.google_override()),
         ("gorgias", sandbox.gorgias_override()),
+        ("pipedrive", sandbox.pipedrive_override()),
         ("shopify", sandbox.shopify_override()),
         ("zendesk", sandbox.zendesk_override()),
     ] {

@@ -74,6 +74,8 @@ fn others(world: &World, now_ms: i64) -> String {
 <h3>Gorgias <small>acme.gorgias.com</small></h3>
 <p class="soft">Its page asks who is signed in. Or by a key, as its settings show it.</p>
 <ul class="rows">{pairs}</ul>
+<h3>Pipedrive <small>acme</small></h3>
+<p class="soft">Its page asks who is signed in: Ada is at Acme.</p>
 <h3>Shopify <small>acme.myshopify.com</small></h3>
 <p class="soft">Its page asks whether to install.</p>
 </section>"#

@@ -1,0 +1,7 @@
+//! The adapter and the sandbox, over real HTTP: written from the same pages, and not from each other.
+
+#![expect(clippy::unwrap_used, reason = "a test's helpers may fail as the test does")]
+
+mod connection;
+mod reading;
+mod rig;
