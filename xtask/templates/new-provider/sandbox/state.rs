@@ -72,6 +72,12 @@ struct Grant {
     dead: bool,
 }
 
+impl Grant {
+    fn brought(&self) -> Brought {
+        Brought { access_token: self.access_token.clone(), refresh_token: self.refresh_token.clone() }
+    }
+}
+
 /// What an exchange or a refresh brings.
 #[derive(Debug, Clone)]
 pub(super) struct Brought {
@@ -151,8 +157,7 @@ impl State {
             spent: Vec::new(),
             dead: false,
         };
-        let brought =
-            Brought { access_token: grant.access_token.clone(), refresh_token: grant.refresh_token.clone() };
+        let brought = grant.brought();
         self.grants.push(grant);
         Some(brought)
     }
@@ -167,7 +172,7 @@ impl State {
         grant.spent.push(std::mem::replace(&mut grant.refresh_token, secret()));
         grant.access_token = secret();
         grant.access_ends_ms = now_ms + ACCESS_SECS * 1000;
-        Some(Brought { access_token: grant.access_token.clone(), refresh_token: grant.refresh_token.clone() })
+        Some(grant.brought())
     }
 
     /// Whose access token it is.
