@@ -24,6 +24,7 @@ mod m20261130_160000_ask_for_keys;
 mod m20261130_160000_claim_grants;
 mod m20261130_160000_own_oauth_apps;
 mod m20261130_170000_keep_what_was_found;
+mod m20261130_170000_provider_migrations;
 
 /// All steps, in order.
 pub struct Migrator;
@@ -52,6 +53,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261130_160000_claim_grants::Migration),
             Box::new(m20261130_160000_own_oauth_apps::Migration),
             Box::new(m20261130_170000_keep_what_was_found::Migration),
+            Box::new(m20261130_170000_provider_migrations::Migration),
         ]
     }
 }

@@ -1,5 +1,6 @@
 //! Home, the catalogue and the page of a connector, by somebody who is signed in.
 
+use holdfast_app::admin::{self, Ask};
 use holdfast_core::Role;
 use holdfast_tests::{chromium::Chromium, people::PASSWORD, service::TestApp, wait::until};
 use serde_json::json;
@@ -111,6 +112,41 @@ async fn a_page_follows_what_happens_and_a_test_answers_in_place() {
             chromium.press("Reconnect Support").await;
             chromium.press("Allow").await;
             chromium.shows("acme.zendesk.com is connected").await;
+        })
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_migration_asks_for_is_done_from_the_list() {
+    let (_db, app) = service().await;
+    let id = app.import_with("acme", json!({ "name": "Support" })).await;
+    let name = "A name that is long enough for two lines on a phone, wherever it stands";
+    app.import_with("second", json!({ "name": name })).await;
+    let start = Ask::MigrationStart {
+        provider: "zendesk".to_owned(),
+        deadline: Some("2999-04-01".to_owned()),
+        reason: Some("Zendesk ends tokens that never expire".to_owned()),
+        only_endless: false,
+        dry_run: false,
+    };
+    let _started = admin::run(&app.app, start).await.unwrap();
+    Chromium::visitor_of(&app)
+        .run(async |chromium| {
+            sign_in(&app, chromium).await;
+            chromium.shows("2 connectors have to be reconnected by 1 April 2999").await;
+            chromium.inspect("home-migration").await;
+            chromium.open(&app.at(&format!("/connectors/{id}"))).await;
+            chromium.shows("It has to be reconnected by 1 April 2999").await;
+            chromium.inspect("connector-migration").await;
+
+            chromium.open(&app.at("/connectors")).await;
+            chromium.press("Reconnect Support").await;
+            chromium.press("Allow").await;
+            chromium.shows("acme.zendesk.com is connected").await;
+
+            chromium.open(&app.at("/connectors")).await;
+            chromium.shows("1 connector has to be reconnected by 1 April 2999").await;
+            chromium.shows("1 of 2 done.").await;
         })
         .await;
 }

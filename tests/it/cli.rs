@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 
 on_both! {
     a_day_of_an_operator,
+    a_migration_is_run_by_command,
     a_forgotten_password_is_set_by_command,
     people_come_as_members_and_go_but_for_the_last_owner,
     a_revoked_key_stops_at_once_while_serving,
@@ -59,6 +60,54 @@ impl Place {
 
 async fn status(base: &str, path: &str, key: &str) -> u16 {
     http().get(format!("{base}{path}")).bearer_auth(key).send().await.unwrap().status().as_u16()
+}
+
+async fn a_migration_is_run_by_command(db: Arc<Database>) {
+    let place = place(&db).await;
+    place.org().await;
+    assert_eq!(place.run("migration list").await.done().out, "none\n");
+    for (line, words) in [
+        ("migration start zendesk", "nobody has to act: no connector of zendesk is connected"),
+        ("migration start nowhere", "there is no provider \"nowhere\"; there are: "),
+        ("migration start zendesk --deadline soon", "\"soon\" is not a day; the deadline is one such as 2027-04-01"),
+        ("migration start zendesk --deadline 2020-04-01", "the deadline 2020-04-01 is not ahead"),
+        ("migration show mig_1", "there is no migration mig_1; `holdfast migration list` shows them"),
+        ("migration end mig_1", "there is no migration mig_1; `holdfast migration list` shows them"),
+    ] {
+        let ended = place.run(line).await;
+        assert!(ended.one_line(1).contains(words), "{line}: {ended:?}");
+    }
+    let long = "x".repeat(301);
+    let refused = place.run(&format!("migration start zendesk --reason {long}")).await;
+    assert!(refused.one_line(1).contains("the reason is one line of at most 300 characters"), "{refused:?}");
+    let id = place.import("acme").await;
+    let refused = place.run("migration start zendesk --only-endless").await;
+    assert!(refused.one_line(1).contains("works with a token that has no end"), "{refused:?}");
+    let would = place.run("migration start zendesk --dry-run").await.done();
+    assert_eq!(would.out, "would ask for connectors: 1, organisations: 1; nothing was changed\n");
+
+    let start = ["migration", "start", "zendesk", "--deadline", "2999-04-01", "--reason", "old tokens stop", "--json"];
+    let started = place.here.run(&start).await.done().json();
+
+    assert_eq!((&started["connectors"], &started["open"], &started["orgs"]), (&json!(1), &json!(1), &json!(1)));
+    let migration = started["id"].as_str().unwrap();
+    let again = place.run("migration start zendesk").await;
+    assert!(
+        again.one_line(1).contains(&format!("end it first with `holdfast migration end {migration}`")),
+        "{again:?}"
+    );
+    let list = place.run("migration list").await.done();
+    assert!(list.out.contains(migration) && list.out.contains("2999-04-01"), "{list:?}");
+    let shown = place.run(&format!("migration show {migration}")).await.done();
+    for words in
+        ["zendesk: 0 of 1 done, by 2999-04-01", "why: old tokens stop", &id, &format!("/connectors/{id}"), "Acme"]
+    {
+        assert!(shown.out.contains(words), "{words:?} is not in {shown:?}");
+    }
+    let ended = place.run(&format!("migration end {migration}")).await.done();
+    assert_eq!(ended.out, format!("ended {migration}; not reconnected: 1\n"));
+    let twice = place.run(&format!("migration end {migration}")).await;
+    assert!(twice.one_line(1).contains("has ended already"), "{twice:?}");
 }
 
 async fn a_day_of_an_operator(db: Arc<Database>) {

@@ -2,6 +2,7 @@
 
 mod ends;
 mod links;
+mod migrations;
 mod outages;
 mod people;
 mod servers;

@@ -22,6 +22,7 @@ mod leases;
 mod lifeboat;
 mod mail;
 mod mass;
+mod migrations;
 mod moving;
 mod order_status;
 mod own_apps;

@@ -3,6 +3,7 @@
 //! on a socket beside the database file, which only its own user may open.
 
 mod commands;
+mod migrations;
 mod socket;
 
 pub use commands::{Ask, Refused, run};

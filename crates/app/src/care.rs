@@ -29,7 +29,12 @@ pub(crate) const NAME_RULE: &str = "has 1 to 100 characters, on one line, and no
 /// Whether people can call something this: one rule for connectors, agents, people, organisations and keys. A name that
 /// shows nothing could not be pressed, and one that turns the direction of what stands around it lies.
 pub(crate) fn is_name(text: &str) -> bool {
-    (1..=100).contains(&text.chars().count())
+    is_line(text, 100)
+}
+
+/// The same of a line of at most so many characters.
+pub(crate) fn is_line(text: &str, most: usize) -> bool {
+    (1..=most).contains(&text.chars().count())
         && !text.chars().any(|c| c.is_control() || text::is_invisible(c) || matches!(c, '\u{2028}' | '\u{2029}'))
         && text.chars().any(text::shows)
 }

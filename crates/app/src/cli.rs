@@ -7,6 +7,7 @@ mod doctor;
 mod import;
 mod master_key;
 mod migrate;
+mod migration;
 mod output;
 mod provider;
 mod serve;
@@ -15,7 +16,7 @@ use std::process::ExitCode;
 
 pub use args::{
     Args, Command, ConnectorCommand, DemoArgs, KeyCommand, MasterKeyCommand, MigrateArgs, MigrateCommand,
-    ProviderCommand, Role, ServeArgs, UserCommand,
+    MigrationCommand, ProviderCommand, Role, ServeArgs, UserCommand,
 };
 pub use output::Output;
 
@@ -61,6 +62,7 @@ async fn dispatch(args: Args) -> anyhow::Result<ExitCode> {
             provider::attempt(config, &file, account, port, wait, output).await
         }
         Command::Provider(_) => provider::list(&config, output),
+        Command::Migration(command) => migration::run(config, command, output).await,
         Command::MasterKey(_) | Command::Demo(_) | Command::Doctor => unreachable!("handled above"),
     }
 }

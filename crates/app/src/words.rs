@@ -243,6 +243,19 @@ pub(crate) fn sentence(text: &str) -> String {
     if text.ends_with('.') || text.is_empty() { text } else { format!("{text}.") }
 }
 
+/// Why a provider's migration asks for new grants: the operator's words, or what is true of each.
+pub(crate) fn migration(provider: &str, reason: Option<&str>) -> String {
+    reason.map_or_else(
+        || format!("{provider} changes how access works; what was allowed before has to be allowed anew."),
+        sentence,
+    )
+}
+
+/// `1 connector`, `2 connectors`.
+pub(crate) fn counted(count: u64, thing: &str) -> String {
+    if count == 1 { format!("1 {thing}") } else { format!("{count} {thing}s") }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

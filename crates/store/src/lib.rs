@@ -33,6 +33,7 @@ mod oauth_apps;
 mod orgs;
 mod outbox;
 mod patience;
+mod provider_migrations;
 mod replicas;
 mod row;
 mod run_steps;
@@ -62,11 +63,14 @@ pub use lines::{ConnectorLine, LineCount, LineFilter, LineState};
 pub use listing::{ConnectorView, Filter, Page};
 pub use mails::{
     AppTrouble, ClaimedMail, Gather, Gathered, MailFailure, MailItem, MailKind, MailOutcome, MailStage, MailState,
-    MailTrouble, TellAppTrouble, Told,
+    MailTrouble, TellAppTrouble, TellMigrations, Told,
 };
 pub use milestones::Milestones;
 pub use oauth_apps::{AppSecret, AppUse, StoredApp};
 pub use outbox::OutboxRow;
+pub use provider_migrations::{
+    MigrationProgress, MigrationStart, MustReconnect, NewMigration, OpenConnector, OrgProgress, ProviderMigration,
+};
 pub use run_steps::{Began, RunStep, StepEnd};
 pub use runs::{Claimed, End, Queued, Run};
 pub use seal::{BadMasterKey, MasterKey};

@@ -12,6 +12,7 @@ use sea_orm::{FromQueryResult, Value};
 
 use crate::{
     listing::{Page, page_limit},
+    provider_migrations,
     row::{self, TOKENS},
     sql::{self, anywhere, by_bytes, nonsense, values},
     store::Store,
@@ -64,6 +65,8 @@ pub enum LineState {
     Health(Health),
     /// Connected, with the mark.
     Degraded,
+    /// A provider's migration wants it reconnected.
+    MustReconnect,
 }
 
 /// How many there are of one provider and health.
@@ -164,6 +167,9 @@ impl Store {
             Some(LineState::Degraded) => {
                 with("c.health = $? AND k.degraded_class IS NOT NULL", Health::Connected.as_str().into());
             }
+            Some(LineState::MustReconnect) => {
+                write!(sql, " AND {}", provider_migrations::must_reconnect()).expect("writing to a String cannot fail");
+            }
             None => {}
         }
         if let Some(search) = filter.search.as_deref().map(str::trim).filter(|search| !search.is_empty()) {
@@ -214,6 +220,22 @@ impl Store {
         let sql = format!("{COLUMNS} AND c.health = $2 AND k.ends_at < $3 ORDER BY k.ends_at, c.id LIMIT $4");
         let values = values![org.as_str(), Health::Connected.as_str(), sql::micros(before), limit_of(limit)];
         self.lines(sql, values).await
+    }
+
+    /// The org's connectors that this migration wants reconnected, by name; at most so many.
+    pub async fn migration_lines(
+        &self,
+        org: &OrgId,
+        migration: &str,
+        limit: u64,
+    ) -> Result<Vec<ConnectorLine>, StoreError> {
+        let sql = format!(
+            "{COLUMNS} AND EXISTS (SELECT 1 FROM migration_connectors m JOIN provider_migrations g \
+             ON g.id = m.migration_id WHERE m.connector_id = c.id AND g.id = $2 AND g.ended_at IS NULL AND {}) \
+             ORDER BY lower(c.name), c.id LIMIT $3",
+            provider_migrations::open()
+        );
+        self.lines(sql, values![org.as_str(), migration, limit_of(limit)]).await
     }
 
     async fn lines(&self, sql: String, values: Vec<Value>) -> Result<Vec<ConnectorLine>, StoreError> {

@@ -7,6 +7,7 @@ use holdfast_core::{Health, OrgId, Snapshot, ports::StoreError};
 use serde_json::Value;
 
 use crate::{
+    provider_migrations,
     row::{self, Row},
     sql::{self, values},
     store::Store,
@@ -32,6 +33,8 @@ pub struct Filter {
     pub provider: Option<String>,
     /// Only in this state.
     pub health: Option<Health>,
+    /// Only those that a provider's migration wants reconnected, or only the others.
+    pub must_reconnect: Option<bool>,
 }
 
 /// A part of a list.
@@ -87,6 +90,11 @@ impl Store {
         if let Some(health) = filter.health {
             values.push(health.as_str().into());
             write!(sql, " AND c.health = ${}", values.len()).expect("writing to a String cannot fail");
+        }
+        if let Some(must) = filter.must_reconnect {
+            let not = if must { "" } else { "NOT " };
+            write!(sql, " AND {not}{}", provider_migrations::must_reconnect())
+                .expect("writing to a String cannot fail");
         }
         sql.push_str(" ORDER BY c.id LIMIT $3");
         let rows: Vec<Row> = sql::all(self.db(), "list connectors", sql, values).await?;

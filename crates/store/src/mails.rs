@@ -7,6 +7,7 @@
 mod agents;
 mod app_troubles;
 mod gather;
+mod migrations;
 mod send;
 mod server;
 mod told;
@@ -23,6 +24,7 @@ use crate::{
 
 pub use app_troubles::{AppTrouble, TellAppTrouble};
 pub use gather::{Gather, Gathered};
+pub use migrations::TellMigrations;
 pub use send::{ClaimedMail, MailItem, MailOutcome};
 pub use server::MailTrouble;
 pub use told::{MailFailure, MailState, Told};
@@ -42,6 +44,8 @@ pub enum MailKind {
     LastDay,
     /// To the operators: connectors of an org have failed, and it has nobody who could be told.
     NobodyTold,
+    /// Connectors have to be reconnected for a provider's migration.
+    MustReconnect,
 }
 
 impl MailKind {
@@ -54,11 +58,19 @@ impl MailKind {
             Self::ExpiresSoon => "expires_soon",
             Self::LastDay => "last_day",
             Self::NobodyTold => "nobody_told",
+            Self::MustReconnect => "must_reconnect",
         }
     }
 
-    const ALL: [Self; 6] =
-        [Self::NeedsYou, Self::BackAgain, Self::AppRefused, Self::ExpiresSoon, Self::LastDay, Self::NobodyTold];
+    const ALL: [Self; 7] = [
+        Self::NeedsYou,
+        Self::BackAgain,
+        Self::AppRefused,
+        Self::ExpiresSoon,
+        Self::LastDay,
+        Self::NobodyTold,
+        Self::MustReconnect,
+    ];
 
     fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.as_str() == word)
@@ -71,7 +83,7 @@ impl MailKind {
             Self::BackAgain => Some(Effect::MailRecovery.as_str()),
             Self::ExpiresSoon => Some("mail_expires_soon"),
             Self::LastDay => Some("mail_last_day"),
-            Self::AppRefused | Self::NobodyTold => None,
+            Self::AppRefused | Self::NobodyTold | Self::MustReconnect => None,
         }
     }
 

@@ -8,6 +8,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::migrations;
 use crate::{
     api::{self, ConnectorBody},
     app::App,
@@ -27,18 +28,70 @@ use crate::{
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "each is a command of the command line")]
 pub enum Ask {
-    UserCreate { org: String, email: String, role: Option<Role>, operator: bool, password: Option<String> },
-    UserRemove { email: String, org: Option<String> },
-    UserSetPassword { email: String, org: Option<String>, password: Option<String> },
-    UserSetRole { email: String, org: Option<String>, role: Role },
-    UserList { org: Option<String> },
-    KeyCreate { org: String, name: String, scopes: Vec<String> },
-    KeyList { org: Option<String> },
-    KeyRevoke { id: String },
-    ConnectorList { org: Option<String> },
-    ConnectorShow { id: String },
-    ConnectorTest { id: String },
-    ConnectorImport { org: Option<String>, from: Format, items: Vec<String>, dry_run: bool },
+    UserCreate {
+        org: String,
+        email: String,
+        role: Option<Role>,
+        operator: bool,
+        password: Option<String>,
+    },
+    UserRemove {
+        email: String,
+        org: Option<String>,
+    },
+    UserSetPassword {
+        email: String,
+        org: Option<String>,
+        password: Option<String>,
+    },
+    UserSetRole {
+        email: String,
+        org: Option<String>,
+        role: Role,
+    },
+    UserList {
+        org: Option<String>,
+    },
+    KeyCreate {
+        org: String,
+        name: String,
+        scopes: Vec<String>,
+    },
+    KeyList {
+        org: Option<String>,
+    },
+    KeyRevoke {
+        id: String,
+    },
+    ConnectorList {
+        org: Option<String>,
+    },
+    ConnectorShow {
+        id: String,
+    },
+    ConnectorTest {
+        id: String,
+    },
+    ConnectorImport {
+        org: Option<String>,
+        from: Format,
+        items: Vec<String>,
+        dry_run: bool,
+    },
+    MigrationStart {
+        provider: String,
+        deadline: Option<String>,
+        reason: Option<String>,
+        only_endless: bool,
+        dry_run: bool,
+    },
+    MigrationList,
+    MigrationShow {
+        id: String,
+    },
+    MigrationEnd {
+        id: String,
+    },
 }
 
 /// Why a command was not done: one line, with the next step.
@@ -144,6 +197,12 @@ pub async fn run(app: &Arc<App>, ask: Ask) -> Result<Value, Refused> {
             let made = api::import_all(app, &org, from, &items, dry_run).await;
             Ok(made.into_iter().map(report).collect())
         }
+        Ask::MigrationStart { provider, deadline, reason, only_endless, dry_run } => {
+            migrations::start(app, &provider, deadline.as_deref(), reason.as_deref(), only_endless, dry_run).await
+        }
+        Ask::MigrationList => migrations::list(app).await,
+        Ask::MigrationShow { id } => migrations::show(app, &id).await,
+        Ask::MigrationEnd { id } => migrations::end(app, &id).await,
     }
 }
 

@@ -33,6 +33,8 @@ pub(super) struct ListQuery {
     provider: Option<String>,
     /// Only in this state.
     health: Option<String>,
+    /// Only those that have to be reconnected for a provider's migration; false: only the others.
+    must_reconnect: Option<bool>,
     /// From the page before.
     cursor: Option<String>,
     /// At most 200; default 50.
@@ -109,7 +111,7 @@ pub(super) async fn list(
     if query.cursor.as_deref().is_some_and(|cursor| !cursor.starts_with("con_")) {
         return Err(bad_cursor());
     }
-    let filter = Filter { provider: query.provider, health };
+    let filter = Filter { provider: query.provider, health, must_reconnect: query.must_reconnect };
     let page = app.store.connectors(caller.org(), &filter, query.cursor.as_deref(), limit(query.limit)?).await?;
     Ok(Json(List { data: ConnectorBody::all(&app, &page.data).await?, next_cursor: page.next_cursor }))
 }

@@ -1,8 +1,8 @@
 //! Connectors and tests as the API shows them; never a secret.
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, NaiveDate, Utc};
 use holdfast_core::{Fingerprint, Providers, Secret, ports::StoreError, refresh::TestReport};
-use holdfast_store::{AgentBrief, ConnectorView, TimelineItem};
+use holdfast_store::{AgentBrief, ConnectorView, MustReconnect, TimelineItem};
 use secrecy::ExposeSecret;
 use serde::Serialize;
 use serde_json::Value;
@@ -31,6 +31,8 @@ pub struct ConnectorBody {
     /// Grows with each change of health and each new grant.
     epoch: i64,
     degraded: Option<DegradedBody>,
+    /// It works, and has to be reconnected all the same: its provider changes how access works. Null: it need not.
+    must_reconnect: Option<MustReconnectBody>,
     alias: Option<String>,
     credential: CredentialBody,
     /// What the provider's who-am-I call said last.
@@ -40,6 +42,17 @@ pub struct ConnectorBody {
     /// The agents that use it, by name.
     agents: Vec<AgentBriefBody>,
     created_at: DateTime<Utc>,
+}
+
+/// A provider's migration that a connector has to be reconnected for.
+#[derive(Debug, Serialize, ToSchema)]
+struct MustReconnectBody {
+    /// The last day; null: none is set.
+    by: Option<NaiveDate>,
+    /// Why, in the words of whoever runs the installation.
+    reason: Option<String>,
+    /// The migration's id.
+    migration: String,
 }
 
 /// Somebody's trouble that needs no person of the org.
@@ -76,20 +89,22 @@ struct CredentialBody {
 impl ConnectorBody {
     /// One, with its agents.
     pub async fn of(app: &App, view: &ConnectorView) -> Result<Self, StoreError> {
-        let agents = app.store.agents_of(std::slice::from_ref(&view.snapshot.connector)).await?;
-        Ok(Self::new(view, agents.get(&view.snapshot.connector).map_or(&[], Vec::as_slice)))
+        Ok(Self::all(app, std::slice::from_ref(view)).await?.remove(0))
     }
 
     /// Several; their agents are asked for once.
     pub async fn all(app: &App, views: &[ConnectorView]) -> Result<Vec<Self>, StoreError> {
         let ids: Vec<_> = views.iter().map(|view| view.snapshot.connector.clone()).collect();
         let agents = app.store.agents_of(&ids).await?;
-        let body =
-            |view: &ConnectorView| Self::new(view, agents.get(&view.snapshot.connector).map_or(&[], Vec::as_slice));
-        Ok(views.iter().map(body).collect())
+        let mut must = app.store.must_reconnect(&ids).await?;
+        let mut body = |view: &ConnectorView| {
+            let id = &view.snapshot.connector;
+            Self::new(view, agents.get(id).map_or(&[], Vec::as_slice), must.remove(id))
+        };
+        Ok(views.iter().map(&mut body).collect())
     }
 
-    fn new(view: &ConnectorView, agents: &[AgentBrief]) -> Self {
+    fn new(view: &ConnectorView, agents: &[AgentBrief], must: Option<MustReconnect>) -> Self {
         let snapshot = &view.snapshot;
         let credential = &snapshot.credential;
         let tokens = credential.secret.tokens();
@@ -115,6 +130,11 @@ impl ConnectorBody {
                 class: degraded.class.as_str(),
                 since: degraded.since,
                 retry_at: credential.backoff.retry_at,
+            }),
+            must_reconnect: must.map(|must| MustReconnectBody {
+                by: must.by,
+                reason: must.reason,
+                migration: must.migration,
             }),
             alias: view.alias.clone(),
             credential: CredentialBody {

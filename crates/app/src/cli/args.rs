@@ -49,6 +49,9 @@ pub enum Command {
     /// The services that can be connected, and files that describe further ones
     #[command(subcommand)]
     Provider(ProviderCommand),
+    /// A provider changes how access works: have its connectors reconnected, and see who has
+    #[command(subcommand)]
+    Migration(MigrationCommand),
 }
 
 impl Command {
@@ -298,6 +301,40 @@ pub enum ProviderCommand {
         /// Seconds to wait for the consent
         #[arg(long, value_name = "SECONDS", default_value_t = 600)]
         wait: u64,
+/// `holdfast migration ...`
+#[derive(Clone, Debug, Subcommand)]
+pub enum MigrationCommand {
+    /// Ask the admins of all organisations to reconnect what works with a grant of before now
+    ///
+    /// They see it on their first page, and are told by mail: one message each, and a reminder a week ahead of the
+    /// deadline to those who have not acted. Nothing stops working by it.
+    Start {
+        /// The provider's id, such as zendesk
+        provider: String,
+        /// The last day, such as 2027-04-01
+        #[arg(long, value_name = "DATE")]
+        deadline: Option<String>,
+        /// Why, for the people who are asked; one line
+        #[arg(long, value_name = "TEXT")]
+        reason: Option<String>,
+        /// Only connectors whose token has no end and is not renewed
+        #[arg(long)]
+        only_endless: bool,
+        /// Say whom it concerns, and change nothing
+        #[arg(long)]
+        dry_run: bool,
+    },
+    /// List migrations and how far each is
+    List,
+    /// Show how far each organisation is, and the connectors that have to be reconnected still
+    Show {
+        /// Id, from `migration list`
+        id: String,
+    },
+    /// Ask nobody any more
+    End {
+        /// Id, from `migration list`
+        id: String,
     },
 }
 
@@ -346,6 +383,11 @@ mod tests {
             "holdfast connector import",
             "holdfast connector import -",
             "holdfast connector import connectors.jsonl --org Acme",
+            "holdfast migration start zendesk",
+            "holdfast migration start zendesk --deadline 2027-04-01 --reason R --only-endless --dry-run",
+            "holdfast migration list --json",
+            "holdfast migration show mig_1",
+            "holdfast migration end mig_1",
         ] {
             assert!(parse(line).is_ok(), "{line}: {}", parse(line).unwrap_err());
         }

@@ -84,7 +84,7 @@ pub(super) async fn connector(config: Config, command: ConnectorCommand, output:
 }
 
 /// Asks one thing and prints its answer.
-async fn one(
+pub(super) async fn one(
     config: Config,
     ask: Ask,
     output: Output,

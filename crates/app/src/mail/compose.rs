@@ -11,17 +11,25 @@ use super::{
     Outgoing,
     link::{self, LINK_LIFE, ReconnectLink},
     templates::{
-        AppRefused, BackAgain, Button, ConnectorNeedsYou, EndingSoon, ExpiresSoon, Failed, Frame, NobodyTold,
-        Recovered, Rendered, SeveralConnectorsNeedYou, render,
+        AppRefused, BackAgain, Button, ConnectorNeedsYou, EndingSoon, ExpiresSoon, Failed, Frame, MustReconnect,
+        NobodyTold, Recovered, Rendered, SeveralConnectorsNeedYou, ToReconnect, render,
     },
     text::line,
 };
-use crate::{app::App, called, oauth_apps::in_days, ui::moment::span, words};
+use crate::{
+    app::App,
+    called,
+    oauth_apps::in_days,
+    ui::moment::span,
+    words::{self, counted},
+};
 
 /// Of a name or an account.
 const NAME: usize = 80;
 /// Of a provider's own words.
 const WORDS: usize = 200;
+/// Of the operator's words to a migration, as long as they may be.
+const REASON: usize = 400;
 /// Connectors in one message; what is more is counted.
 const LISTED: usize = 25;
 /// Agents of one connector.
@@ -57,6 +65,7 @@ pub(super) async fn compose(app: &App, mail: &ClaimedMail) -> anyhow::Result<Com
         MailKind::AppRefused => app_refused(app, mail, &reader).await?,
         MailKind::ExpiresSoon | MailKind::LastDay => expires_soon(app, mail, &reader).await?,
         MailKind::NobodyTold => nobody_told(app, mail, &reader).await?,
+        MailKind::MustReconnect => must_reconnect(app, mail, &reader).await?,
     };
     let Some(Rendered { subject, text, html }) = rendered else {
         return Ok(Composed::Drop("it was over before it was sent"));
@@ -320,6 +329,39 @@ async fn nobody_told(app: &App, mail: &ClaimedMail, reader: &Reader) -> anyhow::
     Ok(Some(render(&app.views, &context)?))
 }
 
+async fn must_reconnect(app: &App, mail: &ClaimedMail, reader: &Reader) -> anyhow::Result<Option<Rendered>> {
+    let id = mail.about["migration"].as_str().unwrap_or_default();
+    let Some(org) = &mail.org else { return Ok(None) };
+    let under_way = app.store.migrations_of(org).await?;
+    let Some(progress) = under_way.into_iter().find(|one| one.migration.id == id && one.open > 0) else {
+        return Ok(None);
+    };
+    let lines = app.store.migration_lines(org, id, LISTED as u64).await?;
+    let connectors: Vec<_> = lines
+        .iter()
+        .map(|one| ToReconnect {
+            name: line(&called::parts(app, &one.provider, &one.account, &one.name), NAME),
+            account: line(&called::account(app, &one.provider, &one.account), NAME),
+        })
+        .collect();
+    let migration = &progress.migration;
+    let button = Button { url: app.url("connectors?health=must_reconnect"), label: "Reconnect them".to_owned() };
+    let context = MustReconnect {
+        frame: frame(app, Some(org), reader, Some(button)).await?,
+        what: counted(progress.open, "connector"),
+        verb: if progress.open == 1 { "has" } else { "have" },
+        provider: provider_name(app, &migration.provider),
+        by: migration.deadline.map(|day| day.format("%-d %B %Y").to_string()),
+        reason: line(&words::migration(app.provider_name(&migration.provider), migration.reason.as_deref()), REASON),
+        done: (progress.connectors > progress.open)
+            .then(|| format!("{} of {}", progress.connectors - progress.open, progress.connectors)),
+        reminder: mail.about["reminder"].as_bool().unwrap_or_default(),
+        more: progress.open.saturating_sub(connectors.len() as u64),
+        connectors,
+    };
+    Ok(Some(render(&app.views, &context)?))
+}
+
 impl Failed {
     fn of(app: &App, view: &ConnectorView, since: DateTime<Utc>, agents: &[String], reconnect: String) -> Self {
         let (snapshot, provider) = (&view.snapshot, provider_name(app, &view.snapshot.provider));
@@ -422,10 +464,6 @@ fn names<'a>(all: impl Iterator<Item = &'a str>, count: usize) -> String {
         ([first @ .., last], 0) => format!("{} and {last}", first.join(", ")),
         (shown, more) => format!("{} and {more} more", shown.join(", ")),
     }
-}
-
-fn counted(count: u64, thing: &str) -> String {
-    if count == 1 { format!("1 {thing}") } else { format!("{count} {thing}s") }
 }
 
 /// In full, with its zone: a mail is read anywhere.

@@ -187,6 +187,33 @@ pub(super) struct NobodyTold {
     pub(super) since: String,
 }
 
+/// A connector that has to be reconnected for a provider's migration.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct ToReconnect {
+    pub(super) name: String,
+    pub(super) account: String,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct MustReconnect {
+    #[serde(flatten)]
+    pub(super) frame: Frame,
+    /// How many connectors, as words, and "has" or "have".
+    pub(super) what: String,
+    pub(super) verb: &'static str,
+    pub(super) provider: String,
+    /// The last day.
+    pub(super) by: Option<String>,
+    pub(super) reason: String,
+    /// "2 of 5"; `None`: none is.
+    pub(super) done: Option<String>,
+    /// Whether they were told before.
+    pub(super) reminder: bool,
+    pub(super) connectors: Vec<ToReconnect>,
+    /// Beside those.
+    pub(super) more: u64,
+}
+
 /// Subject, text and HTML.
 pub(super) fn render<T: Template>(views: &Views, context: &T) -> anyhow::Result<Rendered> {
     let mut context = serde_json::to_value(context)?;
@@ -236,6 +263,7 @@ templates! {
     ExpiresSoon = "expires_soon", tests::expires_soon();
     AppRefused = "app_refused", tests::app_refused();
     NobodyTold = "nobody_told", tests::nobody_told();
+    MustReconnect = "must_reconnect", tests::must_reconnect();
 }
 
 #[cfg(test)]
@@ -367,6 +395,22 @@ mod tests {
             verb: "needs",
             names: "Acme support".to_owned(),
             since: "29 November 2026, 10:05 UTC".to_owned(),
+        }
+    }
+
+    pub(super) fn must_reconnect() -> MustReconnect {
+        let one = |name: &str, account: &str| ToReconnect { name: name.to_owned(), account: account.to_owned() };
+        MustReconnect {
+            frame: frame("an admin", Some(("https://hub.example/connectors?health=must_reconnect", "Reconnect them"))),
+            what: "30 connectors".to_owned(),
+            verb: "have",
+            provider: "Zendesk".to_owned(),
+            by: Some("1 April 2027".to_owned()),
+            reason: "Tokens of before stop working then.".to_owned(),
+            done: Some("5 of 35".to_owned()),
+            reminder: true,
+            connectors: vec![one("Acme <support>", "acme.zendesk.com"), one("Globex", "globex.zendesk.com")],
+            more: 28,
         }
     }
 

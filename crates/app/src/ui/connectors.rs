@@ -11,6 +11,7 @@ mod chart;
 mod checklist;
 mod ends;
 mod home;
+mod migrations;
 mod show;
 mod timeline;
 mod told;

@@ -16,6 +16,7 @@ mod lines;
 mod own_apps;
 mod people;
 mod protocol;
+mod provider_migrations;
 mod reading;
 mod runs;
 mod sealing;

@@ -48,11 +48,11 @@ async fn pages_of_connectors_show_each_once(db: Arc<TestDatabase>) {
 
     let broken = load(&store, &all[2]).await;
     store.fail(&broken.credential.id, &refusal(broken.credential.version), None).await.unwrap();
-    let failed = Filter { health: Some(Health::AuthFailed), provider: Some("zendesk".to_owned()) };
+    let failed = Filter { health: Some(Health::AuthFailed), provider: Some("zendesk".to_owned()), ..Filter::default() };
     let page = store.connectors(&org, &failed, None, 10).await.unwrap();
     assert_eq!(page.data.len(), 1);
     assert_eq!(page.data[0].snapshot.connector, all[2]);
-    let front = Filter { provider: Some("front".to_owned()), health: None };
+    let front = Filter { provider: Some("front".to_owned()), ..Filter::default() };
     assert!(store.connectors(&org, &front, None, 10).await.unwrap().data.is_empty());
 }
 

@@ -14,7 +14,13 @@ use holdfast_core::{ConnectorId, Health, Role, refresh::timing};
 use holdfast_store::{AgentBrief, ConnectorLine, LineCount, LineFilter, LineState};
 use serde::{Deserialize, Serialize};
 
-use super::{AgentLine, Mark, catalogue::Tile, connect_word, query};
+use super::{
+    AgentLine, Mark,
+    catalogue::Tile,
+    connect_word,
+    migrations::{self, MigrationCard},
+    query,
+};
 use crate::{
     app::App,
     called, connect,
@@ -60,6 +66,7 @@ struct HomePage {
     working: u64,
     needs: Vec<Need>,
     more_failed: u64,
+    migrations: Vec<MigrationCard>,
     beside: Vec<Need>,
     summary: String,
     search: String,
@@ -120,7 +127,8 @@ struct Line {
 type Agents = HashMap<ConnectorId, Vec<AgentBrief>>;
 
 /// The states that people filter by: value, word, and what they mean.
-const STATES: [(&str, &str, LineState); 5] = [
+const STATES: [(&str, &str, LineState); 6] = [
+    ("must_reconnect", "To be reconnected", LineState::MustReconnect),
     ("auth_failed", "Needs Reconnect", LineState::Health(Health::AuthFailed)),
     ("degraded", "Degraded", LineState::Degraded),
     ("connected", "Connected", LineState::Health(Health::Connected)),
@@ -148,6 +156,8 @@ pub(super) async fn show(
     let ids: BTreeSet<_> = told.map(|line| line.id.clone()).collect();
     let agents = store.agents_of(&ids.into_iter().collect::<Vec<_>>()).await?;
 
+    let migrations = MigrationCard::all(&app, org, now).await?;
+    let to_reconnect = migrations.iter().map(|card| card.open).sum();
     let admin = person.may(Role::Admin);
     let number = |health| counts.iter().filter(|count| count.health == health).map(|count| count.count).sum::<u64>();
     let total = counts.iter().map(|count| count.count).sum();
@@ -168,15 +178,20 @@ pub(super) async fn show(
         total,
         total_words: if total == 1 { "1 connector".to_owned() } else { format!("{total} connectors") },
         working: number(Health::Connected),
-        summary: summary(all_failed, beside.len()),
+        summary: [Some(summary(all_failed, beside.len())), migrations::summary(&migrations)]
+            .into_iter()
+            .flatten()
+            .collect::<Vec<_>>()
+            .join(" "),
         more_failed: all_failed.saturating_sub(needs.len() as u64),
         needs,
+        migrations,
         beside,
         filtered: filter != LineFilter::default(),
         shown: shown(&filter, page.data.len(), page.next_cursor.is_some() || !asked.cursor.is_empty(), total),
         search: asked.q.trim().to_owned(),
         providers: providers(&app, &counts, &asked.provider),
-        states: states(&counts, &asked.health),
+        states: states(&counts, to_reconnect, &asked.health),
         rows: page.data.iter().map(|line| row(&app, line, &agents, now)).collect(),
         next: page.next_cursor.as_deref().map(address),
         first: (!asked.cursor.is_empty()).then(|| address("")),
@@ -280,8 +295,9 @@ fn providers(app: &App, counts: &[LineCount], chosen: &str) -> Vec<Choice> {
     ids.into_iter().map(choice).collect()
 }
 
-fn states(counts: &[LineCount], chosen: &str) -> Vec<Choice> {
+fn states(counts: &[LineCount], to_reconnect: u64, chosen: &str) -> Vec<Choice> {
     let number = |state| match state {
+        LineState::MustReconnect => to_reconnect,
         LineState::Degraded => counts.iter().map(|count| count.degraded).sum::<u64>(),
         LineState::Health(health) => {
             counts.iter().filter(|count| count.health == health).map(|count| count.count).sum()
@@ -292,5 +308,9 @@ fn states(counts: &[LineCount], chosen: &str) -> Vec<Choice> {
         word: format!("{word} ({})", number(*state)),
         chosen: *value == chosen,
     };
-    STATES.iter().map(choice).collect()
+    // Hardly ever is there a migration.
+    let worth = |(value, _, state): &&(&str, &str, LineState)| {
+        *state != LineState::MustReconnect || to_reconnect > 0 || *value == chosen
+    };
+    STATES.iter().filter(worth).map(choice).collect()
 }

@@ -13,7 +13,10 @@ use holdfast_store::{AgentBrief, ConnectorView, Session};
 use secrecy::ExposeSecret;
 use serde::{Deserialize, Serialize};
 
-use super::{AgentLine, Mark, chart::Chart, checklist::Checklist, connect_word, timeline::Timeline, told::Told};
+use super::{
+    AgentLine, Mark, chart::Chart, checklist::Checklist, connect_word, migrations::MigrationMark, timeline::Timeline,
+    told::Told,
+};
 use crate::{
     app::App,
     called,
@@ -55,6 +58,7 @@ struct ConnectorPage {
     told: Option<Told>,
     degraded: Option<DegradedMark>,
     ends: Option<Ends>,
+    migration: Option<MigrationMark>,
     /// The stable word.
     health: &'static str,
     agents: Vec<AgentLine>,
@@ -206,6 +210,7 @@ pub(super) async fn shown(
     if let (Some(failed), Some(likely)) = (&mut page.failed, likely) {
         failed.what = format!("{} {likely}", failed.what);
     }
+    page.migration = MigrationMark::read(app, snapshot, now).await?;
     page.rename = refused.unwrap_or_else(|| Rename { typed: page.name.clone(), ..Rename::default() });
     let title = page.name.clone();
     let view = View::of(person, Here::Connectors, "pages/connectors/show.html", &title, &page).status(status);
@@ -277,6 +282,7 @@ fn page(
         told,
         degraded: degraded(view, provider, now),
         ends: ends(view, provider, now),
+        migration: None,
         health: health.as_str(),
         field,
         checklist,

@@ -1,0 +1,99 @@
+//! A provider's migration on the pages and in the API: who has to reconnect what, and how far they are.
+
+use std::sync::Arc;
+
+use holdfast_app::admin::{self, Ask};
+use holdfast_core::Role;
+use holdfast_tests::{browser::Page, database::Database, on_both, service::TestApp};
+use serde_json::{Value, json};
+
+on_both! {
+    admins_reconnect_from_the_list_and_see_how_far_they_are,
+    a_program_learns_what_must_be_reconnected,
+    a_long_list_is_cut_and_found_again_by_its_filter,
+}
+
+async fn start(app: &TestApp, deadline: Option<&str>) -> Value {
+    let (provider, reason) = ("zendesk".to_owned(), Some("Old tokens stop".to_owned()));
+    let deadline = deadline.map(str::to_owned);
+    let ask = Ask::MigrationStart { provider, deadline, reason, only_endless: false, dry_run: false };
+    admin::run(&app.app, ask).await.unwrap()
+}
+
+#[track_caller]
+fn needs(page: &Page) -> String {
+    page.read().by_id("needs").unwrap_or_else(|| panic!("{}", page.text)).text()
+}
+
+async fn admins_reconnect_from_the_list_and_see_how_far_they_are(db: Arc<Database>) {
+    let app = TestApp::start(&db).await;
+    let (ada, cleo) = (app.somebody(Role::Admin).await, app.somebody(Role::Member).await);
+    let gus = app.somebody_of("Globex", Role::Owner).await;
+    let support = app.import_with("acme", json!({ "name": "Support" })).await;
+    app.import_with("second", json!({ "name": "Second" })).await;
+    assert!(needs(&ada.open("/connectors").await).contains("All well"));
+
+    start(&app, Some("2999-04-01")).await;
+
+    let home = ada.open("/connectors").await.expect(200);
+    let told = needs(&home);
+    for words in ["2 connectors have to be reconnected by 1 April 2999", "Old tokens stop. 0 of 2 done.", "Support"] {
+        assert!(told.contains(words), "{words:?} is not in {told}");
+    }
+    assert!(!told.contains("All well"), "{told}");
+    let reconnect = format!("/connectors/{support}/reconnect");
+    let seen = cleo.open("/connectors").await.expect(200);
+    assert!(needs(&seen).contains("2 connectors have to be reconnected"), "{}", seen.text);
+    assert!(needs(&seen).contains("An admin of your organisation can do it.") && !seen.text.contains(&reconnect));
+    assert!(!gus.open("/connectors").await.text.contains("reconnected by"), "another organisation's is not theirs");
+
+    let started = ada.submit("/connectors", &reconnect, &[]).await;
+    ada.browser.visit(&app.sandbox.consent(&started.location(), "ada").unwrap()).await;
+
+    let told = needs(&ada.open("/connectors").await);
+    assert!(told.contains("1 connector has to be reconnected by 1 April 2999"), "{told}");
+    assert!(told.contains("1 of 2 done.") && told.contains("Second") && !told.contains("Support"), "{told}");
+}
+
+async fn a_program_learns_what_must_be_reconnected(db: Arc<Database>) {
+    let app = TestApp::start(&db).await;
+    let (one, two) = (app.import("acme").await, app.import("second").await);
+    assert_eq!(app.show(&one).await["must_reconnect"], json!(null));
+
+    let id = start(&app, Some("2999-04-01")).await["id"].clone();
+
+    let must = json!({ "by": "2999-04-01", "reason": "Old tokens stop", "migration": id });
+    assert_eq!(app.show(&one).await["must_reconnect"], must);
+    let page = app.consent(&app.reconnect_link(&one).await).await;
+    assert_eq!(page.title(), "Connected", "{}", page.text);
+    assert_eq!(app.show(&one).await["must_reconnect"], json!(null));
+    for (asked, expected) in [("true", &two), ("false", &one)] {
+        let found = app.get(&format!("/connectors?must_reconnect={asked}")).await.expect(200).json;
+        let ids: Vec<_> = found["data"].as_array().unwrap().iter().map(|one| one["id"].as_str().unwrap()).collect();
+        assert_eq!(ids, [expected.as_str()], "{asked}");
+    }
+    assert_eq!(app.get("/connectors?must_reconnect=soon").await.status, 422);
+
+    admin::run(&app.app, Ask::MigrationEnd { id: id.as_str().unwrap().to_owned() }).await.unwrap();
+    assert_eq!(app.show(&two).await["must_reconnect"], json!(null));
+}
+
+async fn a_long_list_is_cut_and_found_again_by_its_filter(db: Arc<Database>) {
+    let app = TestApp::start(&db).await;
+    let ada = app.somebody(Role::Admin).await;
+    for number in 0..12 {
+        app.import_with(&format!("desk{number}"), json!({ "name": format!("Desk {number:02}") })).await;
+    }
+    start(&app, None).await;
+    app.import_with("later", json!({ "name": "Later" })).await;
+
+    let home = ada.open("/connectors").await;
+
+    let told = needs(&home);
+    assert!(told.contains("Desk 09") && !told.contains("Desk 10"), "{told}");
+    assert_eq!(home.read().link("2 more to be reconnected"), Some("/connectors?health=must_reconnect".to_owned()));
+    let list = ada.open("/connectors?health=must_reconnect").await.expect(200);
+    let rows = list.read().by_id("list").unwrap().text();
+    assert!(rows.contains("Desk 11") && !rows.contains("Later"), "{rows}");
+    assert!(list.text.contains("To be reconnected (12)"), "{}", list.text);
+}
