@@ -181,7 +181,7 @@ struct Recipient {
 /// Rows of one statement: far from what the databases take in placeholders.
 const ROWS: usize = 200;
 /// Who hears of an org's connectors.
-const ADMINS: &str = "u.removed_at IS NULL AND u.role IN ('owner', 'admin')";
+pub(crate) const ADMINS: &str = "u.removed_at IS NULL AND u.role IN ('owner', 'admin')";
 
 impl Store {
     /// Writes a message with what it is about. What its recipient has been told before is left out.

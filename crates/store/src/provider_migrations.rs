@@ -12,6 +12,7 @@ use holdfast_core::{
 use sea_orm::{ConnectionTrait, FromQueryResult, Value};
 
 use crate::{
+    mails::ADMINS,
     row,
     sql::{self, failed, micros, nonsense, values},
     store::Store,
@@ -93,7 +94,9 @@ pub struct OrgProgress {
     pub connectors: u64,
     /// So many of them have to be reconnected still.
     pub open: u64,
-    /// When its admins were told.
+    /// Those who can be told, and may reconnect.
+    pub admins: u64,
+    /// When those of then were told.
     pub told_at: Option<DateTime<Utc>>,
 }
 
@@ -236,10 +239,12 @@ impl Store {
             name: String,
             connectors: i64,
             open: i64,
+            admins: i64,
             told_at: Option<DateTime<Utc>>,
         }
         let sql = format!(
-            "SELECT o.name, COUNT(*) AS connectors, COUNT(CASE WHEN {} THEN 1 END) AS open, MIN(m.told_at) AS told_at \
+            "SELECT o.name, COUNT(*) AS connectors, COUNT(CASE WHEN {} THEN 1 END) AS open, MIN(m.told_at) AS told_at, \
+             (SELECT COUNT(*) FROM users u WHERE u.org_id = o.id AND {ADMINS}) AS admins \
              {JOINED} JOIN orgs o ON o.id = m.org_id WHERE g.id = $1 AND {HELD} GROUP BY o.id, o.name ORDER BY o.name",
             open()
         );
@@ -248,6 +253,7 @@ impl Store {
             org: row.name,
             connectors: row.connectors.unsigned_abs(),
             open: row.open.unsigned_abs(),
+            admins: row.admins.unsigned_abs(),
             told_at: row.told_at,
         };
         Ok(rows.into_iter().map(read).collect())

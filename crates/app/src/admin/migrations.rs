@@ -67,6 +67,7 @@ pub(super) async fn show(app: &App, id: &str) -> Result<Value, Refused> {
         .map(|org| {
             json!({
                 "org": org.org, "connectors": org.connectors, "done": org.connectors - org.open, "open": org.open,
+                "admins": org.admins,
                 "told_at": org.told_at,
             })
         })

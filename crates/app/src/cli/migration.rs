@@ -50,7 +50,7 @@ fn shown(value: &Value) -> String {
             about = format!("{about}, {word} {said}");
         }
     }
-    let orgs = table(&value["by_org"], &["org", "connectors", "done", "open", "told_at"]);
+    let orgs = table(&value["by_org"], &["org", "connectors", "done", "open", "admins", "told_at"]);
     let open = table(&value["must_reconnect"], &["id", "org", "account", "name", "health", "page"]);
     format!("{about}\n\n{orgs}\n\nTo be reconnected\n{open}")
 }

@@ -14,13 +14,7 @@ use holdfast_core::{ConnectorId, Health, Role, refresh::timing};
 use holdfast_store::{AgentBrief, ConnectorLine, LineCount, LineFilter, LineState};
 use serde::{Deserialize, Serialize};
 
-use super::{
-    AgentLine, Mark,
-    catalogue::Tile,
-    connect_word,
-    migrations::{self, MigrationCard},
-    query,
-};
+use super::{AgentLine, Mark, catalogue::Tile, connect_word, migrations::MigrationCard, query};
 use crate::{
     app::App,
     called, connect,
@@ -178,11 +172,7 @@ pub(super) async fn show(
         total,
         total_words: if total == 1 { "1 connector".to_owned() } else { format!("{total} connectors") },
         working: number(Health::Connected),
-        summary: [Some(summary(all_failed, beside.len())), migrations::summary(&migrations)]
-            .into_iter()
-            .flatten()
-            .collect::<Vec<_>>()
-            .join(" "),
+        summary: summary(all_failed, beside.len(), to_reconnect),
         more_failed: all_failed.saturating_sub(needs.len() as u64),
         needs,
         migrations,
@@ -225,14 +215,21 @@ async fn no_mail(app: &App, person: &Person, now: DateTime<Utc>) -> Result<Optio
 }
 
 /// What the page says when it changes while somebody has it open.
-fn summary(failed: u64, beside: usize) -> String {
-    match (failed, beside) {
+fn summary(failed: u64, beside: usize, to_reconnect: u64) -> String {
+    let now = match (failed, beside) {
+        (0, 0) if to_reconnect > 0 => String::new(),
         (0, 0) => "Nothing needs you.".to_owned(),
         (0, 1) => "Nothing needs you; 1 connector has trouble that mends itself, or ends soon.".to_owned(),
         (0, beside) => format!("Nothing needs you; {beside} connectors have trouble that mends itself, or end soon."),
         (1, _) => "1 connector needs you.".to_owned(),
         (failed, _) => format!("{failed} connectors need you."),
-    }
+    };
+    let later = match to_reconnect {
+        0 => return now,
+        1 => "1 connector has to be reconnected.".to_owned(),
+        several => format!("{several} connectors have to be reconnected."),
+    };
+    format!("{now} {later}").trim_start().to_owned()
 }
 
 fn need(app: &App, line: &ConnectorLine, said: Said, badge: Badge, since: Moment) -> Need {

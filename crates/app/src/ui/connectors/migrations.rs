@@ -92,12 +92,6 @@ impl MigrationMark {
     }
 }
 
-/// What is said when the page changes.
-pub(super) fn summary(cards: &[MigrationCard]) -> Option<String> {
-    let open: u64 = cards.iter().map(|card| card.open).sum();
-    (open > 0).then(|| format!("{} to be reconnected.", counted(open, "connector")))
-}
-
 fn title(open: u64, deadline: Option<NaiveDate>, today: NaiveDate) -> String {
     titled(&counted(open, "connector"), open == 1, deadline, today)
 }
