@@ -120,8 +120,9 @@ mod tests {
     /// What `docs/providers.md` says of all adapters.
     fn table(providers: &Providers) -> String {
         let mut lines = vec![
-            "| provider | account | authenticates by | refresh token | tools | scopes that are asked for |".to_owned(),
-            "| --- | --- | --- | --- | --- | --- |".to_owned(),
+            "| provider | account | authenticates by | refresh token | tools | test call | scopes that are asked for |"
+                .to_owned(),
+            "| --- | --- | --- | --- | --- | --- | --- |".to_owned(),
         ];
         for provider in providers.iter() {
             let about = provider.about();
@@ -151,8 +152,8 @@ mod tests {
             let scopes = scopes.map(|scope| format!("`{scope}`")).collect::<Vec<_>>().join(", ");
             let scopes = if scopes.is_empty() { "none".to_owned() } else { scopes };
             lines.push(format!(
-                "| {} (`{}`) | `{}` | {auth} | {refresh} | {tools} | {scopes} |",
-                about.name, about.id, about.account_example
+                "| {} (`{}`) | `{}` | {auth} | {refresh} | {tools} | `{}` | {scopes} |",
+                about.name, about.id, about.account_example, about.test_call
             ));
         }
         lines.join("\n")

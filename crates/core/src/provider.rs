@@ -223,6 +223,8 @@ pub struct About {
     pub scopes: &'static [Scope],
     /// What agents can do with it.
     pub tools: &'static [Tool],
+    /// The call of [`Provider::identity`] that proves a credential: `GET /api/v2/users/me.json`.
+    pub test_call: &'static str,
     /// Whether it sends webhooks that this adapter handles.
     pub webhooks: bool,
 }

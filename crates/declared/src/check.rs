@@ -177,6 +177,7 @@ impl Checker<'_> {
             key_help: file.key_help.as_deref().map(leak),
             scopes: Box::leak(scopes.collect()),
             tools: &[],
+            test_call: leak(&file.test.shown()),
             webhooks: false,
         }))
     }

@@ -158,6 +158,15 @@ pub(crate) struct TestFile {
     pub(crate) find: BTreeMap<String, String>,
 }
 
+impl TestFile {
+    /// For people: `GET users/me`.
+    pub(crate) fn shown(&self) -> String {
+        let method = if self.method == Some(MethodWord::Post) { "POST" } else { "GET" };
+        let place = self.url.as_deref().or(self.path.as_deref()).unwrap_or_default();
+        format!("{method} {place}")
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) enum MethodWord {
     #[serde(rename = "GET")]

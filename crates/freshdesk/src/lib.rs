@@ -33,6 +33,7 @@ static ABOUT: About = About {
     ),
     scopes: &[],
     tools: tools::ALL,
+    test_call: "GET /api/v2/agents/me",
     webhooks: false,
 };
 

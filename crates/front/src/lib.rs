@@ -51,6 +51,7 @@ static ABOUT: About = About {
     // They are set on the app in Front: no consent names them.
     scopes: &[],
     tools: tools::ALL,
+    test_call: "GET /me",
     webhooks: false,
 };
 

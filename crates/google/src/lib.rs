@@ -40,6 +40,7 @@ static ABOUT: About = About {
     account_rule: account::RULE,
     scopes: scopes::ALL,
     tools: tools::ALL,
+    test_call: "GET /v1/userinfo",
     webhooks: false,
     key_help: None,
 };

@@ -57,6 +57,7 @@ static ABOUT: About = About {
     key_help: Some("In Gorgias under Settings, REST API: user name and key are shown there together"),
     scopes: SCOPES,
     tools: tools::ALL,
+    test_call: "GET /api/account",
     webhooks: false,
 };
 

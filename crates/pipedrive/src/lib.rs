@@ -45,6 +45,7 @@ static ABOUT: About = About {
     // They are set on the app in Pipedrive: no consent names them.
     scopes: &[],
     tools: tools::ALL,
+    test_call: "GET /api/v1/users/me",
     webhooks: false,
 };
 

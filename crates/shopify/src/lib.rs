@@ -61,6 +61,7 @@ static ABOUT: About = About {
     account_rule: account::RULE,
     scopes: SCOPES,
     tools: tools::ALL,
+    test_call: "POST /admin/api/{version}/graphql.json (shop)",
     webhooks: false,
     key_help: None,
 };

@@ -49,6 +49,7 @@ static ABOUT: About = About {
     key_help: None,
     scopes: SCOPES,
     tools: tools::ALL,
+    test_call: "GET /api/v2/users/me.json",
     webhooks: false,
 };
 

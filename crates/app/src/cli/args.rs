@@ -301,6 +301,9 @@ pub enum ProviderCommand {
         /// Seconds to wait for the consent
         #[arg(long, value_name = "SECONDS", default_value_t = 600)]
         wait: u64,
+    },
+}
+
 /// `holdfast migration ...`
 #[derive(Clone, Debug, Subcommand)]
 pub enum MigrationCommand {

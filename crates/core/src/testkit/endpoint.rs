@@ -387,6 +387,7 @@ static ABOUT: About = About {
     key_help: None,
     scopes: &[],
     tools: &[],
+    test_call: "GET /me",
     webhooks: false,
 };
 

@@ -47,6 +47,7 @@ macro_rules! about {
             key_help: None,
             scopes: &[],
             tools: &[],
+            test_call: "GET /me",
             webhooks: false,
         }
     };

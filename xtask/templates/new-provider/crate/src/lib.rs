@@ -68,6 +68,7 @@ static ABOUT: About = About {
     scopes: &[],
 @end@
     tools: tools::ALL,
+    test_call: "GET /me",
     webhooks: false,
 };
 
