@@ -78,11 +78,11 @@ fn edits(name: &Name, way: Way) -> Vec<Edit> {
 
     let (row, page) = match way {
         Way::OAuth => (
-            "| @Name@ (`@id@`) | `acme` | OAuth 2.0 | works once | `find_contact` | `contacts:read` |",
+            "| @Name@ (`@id@`) | `acme` | OAuth 2.0 | works once | `find_contact` | `GET /v1/me` | `contacts:read` |",
             "<h3>@Name@ <small>acme</small></h3>\n<p class=\"soft\">Its page asks who is signed in: Ada is at Acme.</p>\n",
         ),
         Way::Key => (
-            "| @Name@ (`@id@`) | `acme` | API key | none | `find_contact` | none |",
+            "| @Name@ (`@id@`) | `acme` | API key | none | `find_contact` | `GET /v1/me` | none |",
             "<h3>@Name@ <small>acme</small></h3>\n<ul class=\"rows\">{@mod@_keys}</ul>\n",
         ),
     };

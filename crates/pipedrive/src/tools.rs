@@ -21,7 +21,7 @@ pub(crate) const ALL: &[Tool] = &[Tool {
   "type": "object", "additionalProperties": false, "required": ["email"],
   "properties": {
     "email": {"type": "string", "minLength": 1, "examples": ["mira@example.com"], "description": "The whole e-mail address"},
-    "cursor": {"type": "string", "minLength": 1, "description": "next_cursor of the page before"}}}"#,
+    "cursor": {"type": "string", "minLength": 1, "examples": ["eyJpZCI6Mn0"], "description": "next_cursor of the page before"}}}"#,
     output_schema: r#"{
   "type": "object", "additionalProperties": false, "required": ["persons", "next_cursor"],
   "properties": {

@@ -44,7 +44,7 @@ async fn a_migration_is_one_message_per_admin_and_one_reminder(db: Arc<Database>
     post.person_of("Globex", "gus@globex.example", Role::Owner, false).await;
     let mut body = post.app.import_body("globex");
     body["name"] = json!("Globex desk");
-    post.app.call(reqwest::Method::POST, "/connectors", Some(&key), Some(body)).await.expect(201);
+    let _made = post.app.call(reqwest::Method::POST, "/connectors", Some(&key), Some(body)).await.expect(201);
     let deadline = (post.app.app.seams.clock.now() + DAY * 30).date_naive();
 
     let id = post.migration(Some(deadline.to_string())).await;

@@ -68,7 +68,7 @@ static ABOUT: About = About {
     scopes: &[],
 @end@
     tools: tools::ALL,
-    test_call: "GET /me",
+    test_call: "GET /v1/me",
     webhooks: false,
 };
 
