@@ -1,16 +1,20 @@
 //! The lifeboat's folder: files that are whole or not there. Everything in here blocks.
 
 use std::{
-    fs::{self, DirBuilder, File, OpenOptions},
+    fs::{self, DirBuilder, DirEntry, File, OpenOptions},
     io::{self, Write as _},
     os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 /// Where what cannot be opened goes.
 const ASIDE: &str = "unreadable";
 /// Files that begin like this are not finished.
 const UNFINISHED: char = '.';
+const PROBE_NAME: &str = "probe";
+/// No write takes nearly as long: whoever was at it is gone.
+const GIVEN_UP: Duration = Duration::from_secs(10);
 /// More than a token set takes.
 const PROBE: [u8; 16 * 1024] = [0; 16 * 1024];
 
@@ -42,7 +46,34 @@ impl Folder {
 
     /// Names of all files, oldest id first.
     pub(super) fn names(&self) -> io::Result<Vec<String>> {
+        self.finish()?;
         names(&self.0)
+    }
+
+    /// A write that a crash cut off after its last byte gets its name: what is in it was on the disk, and is tried like any
+    /// other. What has no content, or stands beside an earlier one that is whole, is taken away.
+    fn finish(&self) -> io::Result<()> {
+        for entry in entries(&self.0)? {
+            let entry = entry?;
+            let Some(name) =
+                entry.file_name().to_str().and_then(|name| name.strip_prefix(UNFINISHED)).map(str::to_owned)
+            else {
+                continue;
+            };
+            // Another process may have finished it just now.
+            let Ok(about) = entry.metadata() else { continue };
+            if about.modified()?.elapsed().unwrap_or_default() < GIVEN_UP {
+                continue;
+            }
+            let whole = self.0.join(&name);
+            let done = if about.len() == 0 || name == PROBE_NAME || whole.exists() {
+                fs::remove_file(entry.path())
+            } else {
+                fs::rename(entry.path(), whole)
+            };
+            done.or_else(|error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) })?;
+        }
+        Ok(())
     }
 
     /// `None`: it was taken out meanwhile.
@@ -78,7 +109,7 @@ impl Folder {
     /// Whether a set could be written now.
     pub(super) fn probe(&self) -> io::Result<()> {
         self.make()?;
-        let probe = self.0.join(format!("{UNFINISHED}probe"));
+        let probe = self.0.join(format!("{UNFINISHED}{PROBE_NAME}"));
         let written = write_through(&probe, &PROBE);
         fs::remove_file(&probe).ok();
         written
@@ -108,13 +139,17 @@ fn sync(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
+/// Nothing, where there is no such folder.
+fn entries(folder: &Path) -> io::Result<impl Iterator<Item = io::Result<DirEntry>>> {
+    match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None.into_iter().flatten()),
+        entries => Ok(Some(entries?).into_iter().flatten()),
+    }
+}
+
 fn names(folder: &Path) -> io::Result<Vec<String>> {
-    let entries = match fs::read_dir(folder) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries?,
-    };
     let mut names = Vec::new();
-    for entry in entries {
+    for entry in entries(folder)? {
         let entry = entry?;
         let name = entry.file_name().into_string().unwrap_or_default();
         if entry.file_type()?.is_file() && !name.is_empty() && !name.starts_with(UNFINISHED) {

@@ -1,6 +1,12 @@
 //! The lifeboat's folder: what comes back, what does not open, and what is wrong with it.
 
-use std::{fs, os::unix::fs::symlink, path::PathBuf, sync::Arc};
+use std::{
+    fs::{self, File},
+    os::unix::fs::symlink,
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, UNIX_EPOCH},
+};
 
 use holdfast_core::{
     Snapshot,
@@ -18,6 +24,7 @@ on_both! {
     a_set_can_be_kept_while_the_database_is_away,
     the_trouble_of_the_folder_is_told,
     a_full_disk_leaves_no_half_of_a_set,
+    what_a_crash_cut_off_before_it_had_its_name_is_found_and_nothing_of_it_stays,
 }
 
 async fn boat(db: &TestDatabase, store: &Store) -> (Spool, Castaway) {
@@ -168,4 +175,42 @@ async fn a_full_disk_leaves_no_half_of_a_set(db: Arc<TestDatabase>) {
     boat.put(&castaway).await.unwrap();
     assert_eq!(boat.check().await.trouble, None);
     assert_eq!(boat.list().await.unwrap().len(), 1);
+}
+
+async fn what_a_crash_cut_off_before_it_had_its_name_is_found_and_nothing_of_it_stays(db: Arc<TestDatabase>) {
+    let store = db.store().await;
+    let (boat, castaway) = boat(&db, &store).await;
+    boat.put(&castaway).await.unwrap();
+    let name = names(&folder(&db)).remove(0);
+    let at = |name: &str| folder(&db).join(name);
+    let unfinished = at(&format!(".{name}"));
+    let long_ago = |path: &PathBuf| {
+        let file = File::options().write(true).open(path).unwrap();
+        file.set_modified(UNIX_EPOCH + Duration::from_secs(1)).unwrap();
+    };
+
+    // All of it was on the disk. Whether its owner is at it still is told by its age.
+    fs::rename(at(&name), &unfinished).unwrap();
+    assert!(boat.list().await.unwrap().is_empty());
+    assert_eq!(names(&folder(&db)), [format!(".{name}")]);
+    long_ago(&unfinished);
+    assert_eq!(boat.list().await.unwrap().len(), 1);
+    assert_eq!(names(&folder(&db)), [name.clone()]);
+
+    // Beside one that is whole, and without content.
+    fs::write(&unfinished, "half").unwrap();
+    fs::write(at(".probe"), "").unwrap();
+    fs::write(at(".other"), "").unwrap();
+    for left in [&unfinished, &at(".probe"), &at(".other")] {
+        long_ago(left);
+    }
+    assert_eq!(boat.list().await.unwrap().len(), 1);
+    assert_eq!(names(&folder(&db)), [name.clone()]);
+
+    // Only half of it: told, and kept for whoever wants to look.
+    fs::remove_file(at(&name)).unwrap();
+    fs::write(&unfinished, "half").unwrap();
+    long_ago(&unfinished);
+    assert!(boat.list().await.unwrap().is_empty());
+    assert_eq!((boat.state().await.sets, boat.state().await.unreadable), (0, 1));
 }
