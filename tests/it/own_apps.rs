@@ -186,8 +186,9 @@ async fn a_consent_is_finished_with_the_app_that_it_was_begun_with(db: Arc<Datab
 
 async fn a_refused_own_app_is_told_to_its_admins_and_cured_without_consent(db: Arc<Database>) {
     let (app, admin) = start(&db).await;
+    let fine = app.import("acme").await;
     assert_eq!(save(&admin, OWN, SECRET).await.status, 303);
-    let (fine, id) = (app.import("acme").await, app.connect("own").await);
+    let id = app.connect("own").await;
     app.sandbox.register_client(OWN, "rotated-there");
     app.advance(LIFE);
 

@@ -89,6 +89,10 @@ pub(crate) fn scopes(report: &TestReport, providers: &Providers) -> (Vec<String>
     let tokens = report.snapshot.credential.secret.tokens();
     let stored = || tokens.map(|tokens| tokens.scopes.clone()).unwrap_or_default();
     let Ok(identity) = &report.identity else { return (stored(), Vec::new()) };
+    // A key may do what its owner may.
+    if tokens.is_none() {
+        return (identity.scopes.clone().unwrap_or_default(), Vec::new());
+    }
     let scopes = identity.scopes.clone().unwrap_or_else(stored);
     let asked = providers.find(&report.snapshot.provider).map_or(&[][..], |provider| provider.about().scopes);
     let missing = asked.iter().map(|scope| scope.name.to_owned()).filter(|scope| !scopes.contains(scope)).collect();

@@ -4,7 +4,10 @@ use holdfast_core::provider::Invalid;
 use regex::Regex;
 use regex_syntax::hir::Look;
 
-use crate::template::{Values, Wrong, is_name};
+use crate::{
+    secrets,
+    template::{Values, Wrong, is_name},
+};
 
 /// No account of any provider comes near this.
 const LONGEST_CHARS: usize = 300;
@@ -58,6 +61,13 @@ impl Accounts {
         if typed.chars().count() > LONGEST_CHARS || typed.chars().any(char::is_control) {
             return Err(refused());
         }
+        // An account stands in lists and addresses.
+        if secrets::is_typed_key(typed) {
+            let expected = format!("Expected {}, for example {}.", self.rule, self.example);
+            return Err(Invalid::new(format!(
+                "That looks like a key, which is asked for later, and not here. {expected}"
+            )));
+        }
         let typed = typed.to_lowercase();
         let found = self.pattern.captures(&typed).ok_or_else(refused)?;
         let named = self.pattern.capture_names().flatten();
@@ -72,6 +82,23 @@ impl Accounts {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_key_in_the_place_of_an_account_is_refused_and_not_repeated() {
+        let accounts = Accounts {
+            pattern: Regex::new("^.+$").unwrap(),
+            rule: "the project's name".to_owned(),
+            example: "Support".to_owned(),
+        };
+
+        for key in ["sk-proj-abcdefSECRET1234567890", "sk_live_4eC39HqLyjWDarjtT1zdp7dc", "XOXB-123456789012-abc"] {
+            let refused = accounts.read(key).unwrap_err().message;
+            assert!(refused.contains("looks like a key") && !refused.contains(&key[8..]), "{refused}");
+        }
+        for name in ["Skelleftea Support", "SK-Rapid Wien", "Eyjafjallajokull 2", "Basic Attention 4711"] {
+            assert!(accounts.read(name).is_ok(), "{name}");
+        }
+    }
 
     #[test]
     fn a_pattern_is_anchored_whatever_it_looks_like() {

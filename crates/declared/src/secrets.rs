@@ -91,14 +91,26 @@ fn in_value(written: &Written<'_>, value: &Value, key: &str) -> Option<Fault> {
     }
 }
 
-fn looks_secret(text: &str) -> bool {
+/// Whether it begins as the secrets of well-known services do.
+fn begins_as_one(text: &str) -> bool {
     let small = text.trim().to_ascii_lowercase();
-    let known = BEGINNINGS.iter().any(|start| small.len() >= start.len() + 8 && small.starts_with(start));
+    BEGINNINGS.iter().any(|start| small.len() >= start.len() + 8 && small.starts_with(start))
+}
+
+/// The same of what a person typed, where names are expected: those are no single word with a digit and such a mark.
+pub(crate) fn is_typed_key(text: &str) -> bool {
+    let small = text.trim().to_ascii_lowercase();
+    let marked = BEGINNINGS.iter().filter(|start| start.ends_with(['_', '-', '.']));
+    let word = !small.contains(char::is_whitespace) && small.bytes().any(|byte| byte.is_ascii_digit());
+    word && marked.into_iter().any(|start| small.len() >= start.len() + 8 && small.starts_with(start))
+}
+
+fn looks_secret(text: &str) -> bool {
     let made = |word: &str| {
         let digits = word.bytes().filter(u8::is_ascii_digit).count();
         word.len() >= LONGEST_WORD_BYTES && digits >= 4 && word.bytes().any(|byte| byte.is_ascii_alphabetic())
     };
-    known || text.split(|c: char| !c.is_ascii_alphanumeric() && !"_+=".contains(c)).any(made)
+    begins_as_one(text) || text.split(|c: char| !c.is_ascii_alphanumeric() && !"_+=".contains(c)).any(made)
 }
 
 #[cfg(test)]

@@ -340,8 +340,22 @@ fn checked_name(name: &str, what: &str) -> Result<String, Refused> {
     Ok(name.to_owned())
 }
 
+/// By its id, or by the alias that one org has for it.
 async fn connector(app: &App, id: &str) -> Result<Snapshot, Refused> {
-    app.store.load(&ConnectorId::from(id)).await?.ok_or_else(|| unknown("connector", id))
+    if let Some(found) = app.store.load(&ConnectorId::from(id)).await? {
+        return Ok(found);
+    }
+    let mut found = Vec::new();
+    for (_, org) in app.store.orgs().await? {
+        found.extend(app.store.find_connector(&org, id).await?);
+    }
+    match found.len() {
+        0 => Err(unknown("connector", id)),
+        1 => Ok(found.remove(0).snapshot),
+        _ => {
+            Err(Refused::new(format!("several organisations have a connector {id}; take its id from `connector list`")))
+        }
+    }
 }
 
 async fn orgs(app: &App, only: Option<&str>) -> Result<Vec<(String, OrgId)>, Refused> {

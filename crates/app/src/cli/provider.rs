@@ -2,7 +2,7 @@
 
 use std::{path::Path, process::ExitCode, sync::Arc, time::Duration};
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, anyhow, bail, ensure};
 use holdfast_core::{
     ConnectorId, Health, Need, Provider, Providers, Secret, Snapshot, TokenSet,
     credential::Fingerprint,
@@ -62,6 +62,14 @@ fn auth_word(provider: &dyn Provider) -> &'static str {
 pub(super) fn check(file: &Path, output: Output) -> anyhow::Result<ExitCode> {
     let provider = registry::declared::read(file)?;
     let about = provider.about();
+    let known = registry::list(&Config::default())?.into_iter().find(|(known, _)| known.about().id == about.id);
+    let source = known.map(|(_, source)| source);
+    ensure!(
+        source != Some(Source::BuiltIn),
+        "{}: id: \"{}\" is an adapter of Holdfast's own, which no file replaces; choose another id",
+        file.display(),
+        about.id
+    );
     let account = provider.account(about.account_example)?;
     let mut said = json!({
         "ok": true, "id": about.id, "name": about.name, "auth": auth_word(&provider),
@@ -81,7 +89,8 @@ pub(super) fn check(file: &Path, output: Output) -> anyhow::Result<ExitCode> {
         let urls = example.fold(String::new(), |urls, (name, value)| {
             urls + &format!("\n  {name}: {}", value.as_str().unwrap_or_default())
         });
-        format!("{} is right: {} ({}). With its own example:{urls}", file.display(), about.name, about.id)
+        let instead = if source.is_some() { " It takes the place of the one that comes with Holdfast." } else { "" };
+        format!("{} is right: {} ({}).{instead} With its own example:{urls}", file.display(), about.name, about.id)
     })?;
     Ok(ExitCode::SUCCESS)
 }
