@@ -90,7 +90,7 @@ async fn an_export_of_nango_is_taken_over_with_its_ids_as_aliases(db: Arc<Databa
     // As its list has it, as an array, and one after the other.
     let list = json!({ "connections": connections }).to_string();
     let array = json!(connections).to_string();
-    let lines: String = connections.iter().map(|one| format!("{one}\n")).collect();
+    let lines = connections.iter().map(Value::to_string).collect::<Vec<_>>().join("\n");
 
     let first = here.run_with(&["connector", "import", "--from", "nango", "--json"], &list).await;
 

@@ -195,7 +195,7 @@ async fn what_a_crash_cut_off_before_it_had_its_name_is_found_and_nothing_of_it_
     assert_eq!(names(&folder(&db)), [format!(".{name}")]);
     long_ago(&unfinished);
     assert_eq!(boat.list().await.unwrap().len(), 1);
-    assert_eq!(names(&folder(&db)), [name.clone()]);
+    assert_eq!(names(&folder(&db)).join(" "), name);
 
     // Beside one that is whole, and without content.
     fs::write(&unfinished, "half").unwrap();
@@ -205,7 +205,7 @@ async fn what_a_crash_cut_off_before_it_had_its_name_is_found_and_nothing_of_it_
         long_ago(left);
     }
     assert_eq!(boat.list().await.unwrap().len(), 1);
-    assert_eq!(names(&folder(&db)), [name.clone()]);
+    assert_eq!(names(&folder(&db)).join(" "), name);
 
     // Only half of it: told, and kept for whoever wants to look.
     fs::remove_file(at(&name)).unwrap();
