@@ -2,9 +2,11 @@
 
 mod hosts;
 mod places;
+mod typed;
 
 pub use hosts::Hosts;
 pub use places::{Places, below};
+pub use typed::{Labels, Typed};
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 

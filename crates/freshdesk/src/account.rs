@@ -1,6 +1,6 @@
 //! From what an admin typed to the one label that a host is built from, and the hosts themselves.
 
-use holdfast_core::provider::{Account, Invalid, Places};
+use holdfast_core::provider::{Account, Invalid, Labels, Places};
 
 /// Where Freshdesk's accounts live.
 const SUFFIX: &str = ".freshdesk.com";
@@ -23,78 +23,18 @@ pub(crate) fn production() -> Places {
     Places::below(SUFFIX)
 }
 
+const LABELS: Labels = Labels {
+    provider: "Freshdesk",
+    called: "domain",
+    suffix: SUFFIX,
+    own: NOT_ACCOUNTS,
+    others: OTHER_PRODUCTS,
+    rule: RULE,
+};
+
 /// An account from what was typed.
 pub(crate) fn read(base: &Places, typed: &str) -> Result<Account, Invalid> {
-    let label = label(typed)?;
-    let base_url = base.of(&label).map_err(|_| expected("That is no Freshdesk domain"))?;
-    Ok(Account { display: format!("{label}{SUFFIX}"), id: label, base_url })
-}
-
-fn expected(what: &str) -> Invalid {
-    Invalid::new(format!("{what}. Expected {RULE}."))
-}
-
-/// The label before `.freshdesk.com`. Everything else that was typed is only looked at, and never goes into a host.
-fn label(typed: &str) -> Result<String, Invalid> {
-    let typed = typed.trim();
-    if typed.is_empty() {
-        return Err(expected("Nothing was typed"));
-    }
-    if !typed.is_ascii() {
-        return Err(expected(
-            "That holds letters that a Freshdesk address never has, or that only look like plain ones",
-        ));
-    }
-    if typed.contains(|c: char| c.is_ascii_whitespace() || c.is_ascii_control() || c == '\\') {
-        return Err(expected("That holds a space or a backslash inside"));
-    }
-    let typed = typed.to_ascii_lowercase();
-    let (scheme, rest) = match typed.split_once("://") {
-        Some((scheme, rest)) => (Some(scheme), rest),
-        None => (None, typed.as_str()),
-    };
-    if scheme.is_some_and(|scheme| !matches!(scheme, "https" | "http")) {
-        return Err(expected("That is no web address"));
-    }
-    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    let behind = &rest[authority.len()..];
-    if authority.contains('@') {
-        return Err(expected(if scheme.is_none() && behind.is_empty() {
-            "That looks like an e-mail address"
-        } else {
-            "That is an address with a user name in it"
-        }));
-    }
-    let host = authority.strip_suffix(":443").unwrap_or(authority).trim_end_matches('.');
-    let label = match host.strip_suffix(SUFFIX) {
-        Some(label) => label,
-        // A bare name, and nothing behind it but slashes.
-        None if scheme.is_none()
-            && !authority.contains(':')
-            && !host.contains('.')
-            && behind.trim_matches('/').is_empty() =>
-        {
-            host
-        }
-        None if let Some((_, what)) = OTHER_PRODUCTS.iter().find(|(end, _)| host.ends_with(end)) => {
-            return Err(expected(what));
-        }
-        None if host.contains('.') => return Err(expected("That is not an address below freshdesk.com")),
-        None => return Err(expected("That is no Freshdesk domain")),
-    };
-    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    if label.is_empty() || !label.bytes().all(plain) {
-        return Err(expected("A Freshdesk domain has letters, digits and hyphens only"));
-    }
-    if label.len() > 63 || label.starts_with('-') || label.ends_with('-') || label.starts_with("xn--") {
-        return Err(expected(
-            "A Freshdesk domain has at most 63 characters, neither begins nor ends with a hyphen, and is never encoded",
-        ));
-    }
-    if NOT_ACCOUNTS.contains(&label) {
-        return Err(expected(&format!("{label}{SUFFIX} is Freshdesk's own, not an account")));
-    }
-    Ok(label.to_owned())
+    LABELS.read(base, typed)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! From what an admin typed to the one label that a host is built from, and the hosts themselves.
 
-use holdfast_core::provider::{Account, Invalid, Places};
+use holdfast_core::provider::{Account, Invalid, Places, Typed};
 
 /// Where all shops live, whatever their own domains are.
 const SUFFIX: &str = ".myshopify.com";
@@ -45,34 +45,7 @@ fn expected(what: &str) -> Invalid {
 
 /// The label before `.myshopify.com`. Everything else that was typed is only looked at, and never goes into a host.
 fn label(typed: &str) -> Result<String, Invalid> {
-    let typed = typed.trim();
-    if typed.is_empty() {
-        return Err(expected("Nothing was typed"));
-    }
-    if !typed.is_ascii() {
-        return Err(expected("That holds letters that a shop's address never has, or that only look like plain ones"));
-    }
-    if typed.contains(|c: char| c.is_ascii_whitespace() || c.is_ascii_control() || c == '\\') {
-        return Err(expected("That holds a space or a backslash inside"));
-    }
-    let typed = typed.to_ascii_lowercase();
-    let (scheme, rest) = match typed.split_once("://") {
-        Some((scheme, rest)) => (Some(scheme), rest),
-        None => (None, typed.as_str()),
-    };
-    if scheme.is_some_and(|scheme| !matches!(scheme, "https" | "http")) {
-        return Err(expected("That is no web address"));
-    }
-    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    let behind = &rest[authority.len()..];
-    if authority.contains('@') {
-        return Err(expected(if scheme.is_none() && behind.is_empty() {
-            "That looks like an e-mail address"
-        } else {
-            "That is an address with a user name in it"
-        }));
-    }
-    let host = authority.strip_suffix(":443").unwrap_or(authority).trim_end_matches('.');
+    let Typed { host, behind, bare } = Typed::read(typed, "a shop's address").map_err(|what| expected(&what))?;
     let label = if host == ADMIN {
         let path = behind.split(['?', '#']).next().unwrap_or_default();
         let name = path.strip_prefix("/store/").and_then(|path| path.split('/').next());
@@ -82,8 +55,8 @@ fn label(typed: &str) -> Result<String, Invalid> {
         label
     } else if host.contains('.') {
         return Err(expected("That is not an address below myshopify.com"));
-    } else if scheme.is_none() && !authority.contains(':') && behind.trim_matches('/').is_empty() {
-        host
+    } else if bare {
+        &host
     } else {
         return Err(expected("That is no shop"));
     };
