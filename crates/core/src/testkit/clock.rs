@@ -68,6 +68,15 @@ impl ManualClock {
         self.moved.send_replace(());
     }
 
+    /// Moves time on, a second at a time, with a moment of real time before each for what waits on sockets meanwhile.
+    #[expect(clippy::disallowed_methods, reason = "this is the home of test time")]
+    pub async fn pass(&self, seconds: u32) {
+        for _ in 0..seconds {
+            tokio::time::sleep(Duration::from_millis(30)).await;
+            self.advance(Duration::from_secs(1));
+        }
+    }
+
     fn offset(&self) -> Duration {
         *self.offset.read().expect("no panic happens while it is held")
     }

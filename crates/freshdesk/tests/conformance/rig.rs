@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use futures::StreamExt;
 use holdfast_core::{
     ApiClient, ConnectorId, Engine, Error, Health, Provider, Providers, Secret,
-    ports::{Body, Clock, Http, HttpFailure, HttpRequest, HttpResponse, OAuthApp},
+    ports::{Body, Http, HttpFailure, HttpRequest, HttpResponse, OAuthApp},
     refresh::{Ports, Settings},
     schema,
     testkit::{ManualClock, MemoryLifeboat, MemoryStore, NoMeter, OneApp, SeededRandom},
@@ -98,11 +98,7 @@ impl Rig {
 
     /// Moves the engine's clock on, a second at a time, while something waits for it.
     pub(crate) async fn pass(&self, seconds: u32) {
-        let real = ManualClock::new();
-        for _ in 0..seconds {
-            real.sleep(Duration::from_millis(30)).await;
-            self.clock.advance(Duration::from_secs(1));
-        }
+        self.clock.pass(seconds).await;
     }
 }
 

@@ -257,9 +257,5 @@ async fn every_spelling_of_an_account_reaches_the_same_helpdesk() {
 
 /// Moves the engine's clock on, a second at a time, while something waits for it.
 async fn pass(rig: &Rig, seconds: u32) {
-    let real = holdfast_core::testkit::ManualClock::new();
-    for _ in 0..seconds {
-        real.sleep(Duration::from_millis(30)).await;
-        rig.clock.advance(Duration::from_secs(1));
-    }
+    rig.clock.pass(seconds).await;
 }
