@@ -91,18 +91,17 @@ fn in_value(written: &Written<'_>, value: &Value, key: &str) -> Option<Fault> {
     }
 }
 
-/// Whether it begins as the secrets of well-known services do.
-fn begins_as_one(text: &str) -> bool {
-    let small = text.trim().to_ascii_lowercase();
-    BEGINNINGS.iter().any(|start| small.len() >= start.len() + 8 && small.starts_with(start))
+/// Whether what a person typed where a name is expected is a key: a name is no single word with a digit that begins as a
+/// secret and its mark do.
+pub(crate) fn is_typed_key(text: &str) -> bool {
+    let word = !text.contains(char::is_whitespace) && text.bytes().any(|byte| byte.is_ascii_digit());
+    word && begins_as(text, |start| start.ends_with(['_', '-', '.']))
 }
 
-/// The same of what a person typed, where names are expected: those are no single word with a digit and such a mark.
-pub(crate) fn is_typed_key(text: &str) -> bool {
+/// Whether it begins as the secrets of well-known services do, of those beginnings that count.
+fn begins_as(text: &str, counts: impl Fn(&str) -> bool) -> bool {
     let small = text.trim().to_ascii_lowercase();
-    let marked = BEGINNINGS.iter().filter(|start| start.ends_with(['_', '-', '.']));
-    let word = !small.contains(char::is_whitespace) && small.bytes().any(|byte| byte.is_ascii_digit());
-    word && marked.into_iter().any(|start| small.len() >= start.len() + 8 && small.starts_with(start))
+    BEGINNINGS.iter().any(|start| counts(start) && small.len() >= start.len() + 8 && small.starts_with(start))
 }
 
 fn looks_secret(text: &str) -> bool {
@@ -110,7 +109,7 @@ fn looks_secret(text: &str) -> bool {
         let digits = word.bytes().filter(u8::is_ascii_digit).count();
         word.len() >= LONGEST_WORD_BYTES && digits >= 4 && word.bytes().any(|byte| byte.is_ascii_alphabetic())
     };
-    begins_as_one(text) || text.split(|c: char| !c.is_ascii_alphanumeric() && !"_+=".contains(c)).any(made)
+    begins_as(text, |_| true) || text.split(|c: char| !c.is_ascii_alphanumeric() && !"_+=".contains(c)).any(made)
 }
 
 #[cfg(test)]

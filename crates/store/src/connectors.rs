@@ -87,7 +87,7 @@ impl Store {
 
     /// Many in one transaction, each as if alone: what is in the way of one keeps no other from being made. With each,
     /// whether it has to be alone: see [`Self::create_connector_alone`].
-    pub async fn create_connectors(&self, new: &[(NewConnector, bool)]) -> Result<Vec<Option<Created>>, StoreError> {
+    pub async fn create_connectors(&self, new: &[(&NewConnector, bool)]) -> Result<Vec<Option<Created>>, StoreError> {
         let doing = "make connectors";
         let tx = self.transaction(doing).await?;
         let mut made = Vec::with_capacity(new.len());
@@ -104,14 +104,7 @@ impl Store {
     }
 
     async fn make_connector(&self, new: &NewConnector, alone: bool) -> Result<Option<Created>, StoreError> {
-        let doing = "make a connector";
-        let tx = self.transaction(doing).await?;
-        let made = self.make(&tx, new, alone).await?;
-        tx.commit().await.map_err(failed(doing))?;
-        if let Some(Created::New(connector)) = &made {
-            self.connector_changed(connector);
-        }
-        Ok(made)
+        Ok(self.create_connectors(&[(new, alone)]).await?.pop().expect("each has its answer"))
     }
 
     /// In this transaction; what is not made leaves nothing in it.

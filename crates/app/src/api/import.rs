@@ -400,7 +400,7 @@ pub async fn import_all(
         }
         return reports;
     }
-    let ready: Vec<_> = lines.iter().flatten().map(|line| (line.prepared.new.clone(), line.prepared.alone)).collect();
+    let ready: Vec<_> = lines.iter().flatten().map(|line| (&line.prepared.new, line.prepared.alone)).collect();
     // Where they cannot be stored together, each finds its own trouble.
     let mut together = app.store.create_connectors(&ready).await.unwrap_or_default().into_iter();
     let mut reports = Vec::with_capacity(lines.len());

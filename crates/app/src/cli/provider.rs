@@ -2,7 +2,7 @@
 
 use std::{path::Path, process::ExitCode, sync::Arc, time::Duration};
 
-use anyhow::{Context, anyhow, bail, ensure};
+use anyhow::{Context, anyhow, bail};
 use holdfast_core::{
     ConnectorId, Health, Need, Provider, Providers, Secret, Snapshot, TokenSet,
     credential::Fingerprint,
@@ -60,16 +60,14 @@ fn auth_word(provider: &dyn Provider) -> &'static str {
 }
 
 pub(super) fn check(file: &Path, output: Output) -> anyhow::Result<ExitCode> {
-    let provider = registry::declared::read(file)?;
+    let known = registry::list(&Config::default())?;
+    let ids = |from: Source| -> Vec<_> {
+        let of_it = known.iter().filter(|(_, source)| *source == from);
+        of_it.map(|(provider, _)| provider.about().id).collect()
+    };
+    let provider = registry::declared::read(file, &ids(Source::BuiltIn))?;
     let about = provider.about();
-    let known = registry::list(&Config::default())?.into_iter().find(|(known, _)| known.about().id == about.id);
-    let source = known.map(|(_, source)| source);
-    ensure!(
-        source != Some(Source::BuiltIn),
-        "{}: id: \"{}\" is an adapter of Holdfast's own, which no file replaces; choose another id",
-        file.display(),
-        about.id
-    );
+    let replaces = ids(Source::Shipped).contains(&about.id);
     let account = provider.account(about.account_example)?;
     let mut said = json!({
         "ok": true, "id": about.id, "name": about.name, "auth": auth_word(&provider),
@@ -89,7 +87,7 @@ pub(super) fn check(file: &Path, output: Output) -> anyhow::Result<ExitCode> {
         let urls = example.fold(String::new(), |urls, (name, value)| {
             urls + &format!("\n  {name}: {}", value.as_str().unwrap_or_default())
         });
-        let instead = if source.is_some() { " It takes the place of the one that comes with Holdfast." } else { "" };
+        let instead = if replaces { " It takes the place of the one that comes with Holdfast." } else { "" };
         format!("{} is right: {} ({}).{instead} With its own example:{urls}", file.display(), about.name, about.id)
     })?;
     Ok(ExitCode::SUCCESS)
@@ -104,7 +102,7 @@ pub(super) async fn attempt(
     wait: u64,
     output: Output,
 ) -> anyhow::Result<ExitCode> {
-    let provider = registry::configured(&config, registry::declared::read(file)?)?;
+    let provider = registry::configured(&config, registry::declared::read(file, &[])?)?;
     let id = provider.about().id;
     if provider.about().auth_kind == AuthKind::OAuth2 && !config.oauth_apps.contains_key(id) {
         let variable = id.to_uppercase();

@@ -17,13 +17,9 @@ pub(super) fn all(dir: Option<&Path>, taken: &[&str]) -> anyhow::Result<Vec<(Dec
     let shipped = shipped().iter().map(|provider| (provider.about().id, (provider.clone(), Source::Shipped)));
     let mut all: BTreeMap<&str, (Declared, Source)> = shipped.collect();
     for file in dir.map(files).transpose()?.unwrap_or_default() {
-        let provider = read(&file)?;
+        let provider = read(&file, taken)?;
         let id = provider.about().id;
         let shown = file.display();
-        ensure!(
-            !taken.contains(&id),
-            "{shown}: id: \"{id}\" is an adapter of Holdfast's own, which no file replaces; choose another id"
-        );
         if let Some((_, Source::File(other))) = all.get(id) {
             bail!("{shown}: id: \"{id}\" is the id of {} too; remove one of the two files", other.display());
         }
@@ -32,10 +28,17 @@ pub(super) fn all(dir: Option<&Path>, taken: &[&str]) -> anyhow::Result<Vec<(Dec
     Ok(all.into_values().collect())
 }
 
-/// One file.
-pub fn read(file: &Path) -> anyhow::Result<Declared> {
-    let text = fs::read_to_string(file).with_context(|| format!("{} cannot be read", file.display()))?;
-    Ok(Declared::read(&file.display().to_string(), &text)?)
+/// One file, whose id is none of these.
+pub fn read(file: &Path, taken: &[&str]) -> anyhow::Result<Declared> {
+    let shown = file.display();
+    let text = fs::read_to_string(file).with_context(|| format!("{shown} cannot be read"))?;
+    let provider = Declared::read(&shown.to_string(), &text)?;
+    let id = provider.about().id;
+    ensure!(
+        !taken.contains(&id),
+        "{shown}: id: \"{id}\" is an adapter of Holdfast's own, which no file replaces; choose another id"
+    );
+    Ok(provider)
 }
 
 /// The `*.toml` of the folder, by name. What begins with a dot is an editor's.

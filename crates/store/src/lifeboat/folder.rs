@@ -46,34 +46,7 @@ impl Folder {
 
     /// Names of all files, oldest id first.
     pub(super) fn names(&self) -> io::Result<Vec<String>> {
-        self.finish()?;
         names(&self.0)
-    }
-
-    /// A write that a crash cut off after its last byte gets its name: what is in it was on the disk, and is tried like any
-    /// other. What has no content, or stands beside an earlier one that is whole, is taken away.
-    fn finish(&self) -> io::Result<()> {
-        for entry in entries(&self.0)? {
-            let entry = entry?;
-            let Some(name) =
-                entry.file_name().to_str().and_then(|name| name.strip_prefix(UNFINISHED)).map(str::to_owned)
-            else {
-                continue;
-            };
-            // Another process may have finished it just now.
-            let Ok(about) = entry.metadata() else { continue };
-            if about.modified()?.elapsed().unwrap_or_default() < GIVEN_UP {
-                continue;
-            }
-            let whole = self.0.join(&name);
-            let done = if about.len() == 0 || name == PROBE_NAME || whole.exists() {
-                fs::remove_file(entry.path())
-            } else {
-                fs::rename(entry.path(), whole)
-            };
-            done.or_else(|error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) })?;
-        }
-        Ok(())
     }
 
     /// `None`: it was taken out meanwhile.
@@ -139,23 +112,41 @@ fn sync(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-/// Nothing, where there is no such folder.
-fn entries(folder: &Path) -> io::Result<impl Iterator<Item = io::Result<DirEntry>>> {
-    match fs::read_dir(folder) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None.into_iter().flatten()),
-        entries => Ok(Some(entries?).into_iter().flatten()),
-    }
-}
-
 fn names(folder: &Path) -> io::Result<Vec<String>> {
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
     let mut names = Vec::new();
-    for entry in entries(folder)? {
+    for entry in entries {
         let entry = entry?;
         let name = entry.file_name().into_string().unwrap_or_default();
-        if entry.file_type()?.is_file() && !name.is_empty() && !name.starts_with(UNFINISHED) {
-            names.push(name);
+        if name.is_empty() || !entry.file_type()?.is_file() {
+            continue;
+        }
+        match name.strip_prefix(UNFINISHED) {
+            None => names.push(name),
+            Some(whole) => names.extend(finished(folder, &entry, whole)?),
         }
     }
     names.sort_unstable();
     Ok(names)
+}
+
+/// A write that a crash cut off after its last byte gets its name: what is in it was on the disk, and is tried like any
+/// other. What has no content, or stands beside an earlier one that is whole, is taken away.
+fn finished(folder: &Path, entry: &DirEntry, name: &str) -> io::Result<Option<String>> {
+    // Another process may have finished it just now.
+    let Ok(about) = entry.metadata() else { return Ok(None) };
+    if about.modified()?.elapsed().unwrap_or_default() < GIVEN_UP {
+        return Ok(None);
+    }
+    let whole = folder.join(name);
+    let taken_away = about.len() == 0 || name == PROBE_NAME || whole.exists();
+    let done = if taken_away { fs::remove_file(entry.path()) } else { fs::rename(entry.path(), whole) };
+    match done {
+        Ok(()) => Ok((!taken_away).then(|| name.to_owned())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
 }
