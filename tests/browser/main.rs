@@ -25,13 +25,15 @@ async fn service() -> (std::sync::Arc<Database>, TestApp) {
     (db, app)
 }
 
-/// Signs in with the usual password, on the way to this page.
+/// Signs in with the usual password, on the way to this page, and waits until it is there: an address that is opened while
+/// the form is still on its way is overtaken by the form's answer.
 async fn sign_in(app: &TestApp, chromium: &Chromium, email: &str, next: &str) {
     chromium.open(&app.at(&format!("/sign-in?next={next}"))).await;
     chromium.heading("Sign in").await;
     chromium.fill("E-mail address", email).await;
     chromium.fill("Password", PASSWORD).await;
     chromium.press("Sign in").await;
+    chromium.arrives(&app.at(next)).await;
 }
 
 /// The provider takes the consent back, and the service learns it from somebody whose call was refused. Time stands still,

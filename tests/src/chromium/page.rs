@@ -53,6 +53,11 @@ impl Chromium {
         self.driver.current_url().await.expect("a page has an address")
     }
 
+    /// Waits until it is at this address.
+    pub async fn arrives(&self, url: &str) {
+        until(&format!("the page is {url}"), async || self.url().await, |seen| seen.as_str() == url).await;
+    }
+
     /// Goes back, as by the button.
     ///
     /// # Panics
