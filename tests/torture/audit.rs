@@ -10,6 +10,8 @@ use crate::stage::{Connector, Stage};
 
 /// Clocks of two processes on one machine, and the time between a decision and its row.
 const BLUR_MS: i64 = 50;
+/// A process that was stopped and goes on has sent what it was about to send by then.
+const WAKING_MS: i64 = 1000;
 
 /// A row of the journal. Moments are milliseconds since 1970.
 #[derive(Clone, Debug)]
@@ -35,6 +37,17 @@ impl Exchange {
         self.started_ms != first.started_ms && self.version == first.version && at_ms <= self.lease_end_ms
     }
 
+    /// Whether it is another one that began from the same version before the first one was stored, and whose owner stood
+    /// still until then, past its lease. A process looks at its lease, and at the time once more when its connection is
+    /// about to write; one that is stopped after that sends when it wakes, and no client can take that back.
+    fn was_slept_through(&self, first: &Self, at_ms: i64, wakes: &[i64]) -> bool {
+        let woken = |woken: &i64| (woken - BLUR_MS..woken + WAKING_MS).contains(&at_ms);
+        self.version == first.version
+            && self.started_ms < first.closed_ms
+            && self.lease_end_ms < at_ms
+            && wakes.iter().any(woken)
+    }
+
     /// Whether its owner had no right any more to be at it then.
     fn over_by(&self, at_ms: i64) -> bool {
         self.closed_ms <= at_ms + BLUR_MS || self.lease_end_ms <= at_ms + BLUR_MS || self.outcome == "owner_lost"
@@ -56,6 +69,7 @@ pub(crate) struct Found {
     overlapped_after_a_lease: usize,
     reused_after_a_loss: usize,
     reused_before_it_was_stored: usize,
+    sent_by_sleepers: usize,
     failed: HashMap<String, usize>,
     lost: HashMap<&'static str, usize>,
     mails: usize,
@@ -75,6 +89,7 @@ impl fmt::Display for Found {
             "{} were presented again while their owner had the answer and could not store it",
             self.reused_before_it_was_stored
         )?;
+        writeln!(f, "{} were sent by a process that had stood still past its lease", self.sent_by_sleepers)?;
         writeln!(f, "token sets that were issued and are not stored, by what happened to the answer: {:?}", self.lost)?;
         writeln!(f, "connectors that need a person now, by reason: {:?}", self.failed)?;
         writeln!(f, "{} mails, {} of them twice, with the same id", self.mails, self.repeated_mails)?;
@@ -109,13 +124,14 @@ pub(crate) async fn audit(stage: &Stage) -> Found {
         .into_iter()
         .map(|(id, health, reason, fingerprint)| (id, Stored { health, reason, fingerprint }))
         .collect();
+    let wakes = stage.wakes.lock().unwrap().clone();
     for connector in &stage.connectors {
         let ledger = connector.desk.ledger();
         let rows = journal.remove(&connector.id).unwrap_or_default();
         found.exchanges += rows.len();
         found.rotated += rows.iter().filter(|row| row.outcome == "rotated").count();
         let before = found.violations.len();
-        presentations(&mut found, connector, &ledger, &rows);
+        presentations(&mut found, connector, &ledger, &rows, &wakes);
         credential(&mut found, connector, &ledger, &rows, &stored[&connector.id]);
         if found.violations.len() > before {
             found.violations.push(story(&ledger, &rows));
@@ -127,7 +143,7 @@ pub(crate) async fn audit(stage: &Stage) -> Found {
 }
 
 /// I1: no two at once while the first one's lease lasts, and none once its success is stored.
-fn presentations(found: &mut Found, connector: &Connector, ledger: &Ledger, rows: &[Exchange]) {
+fn presentations(found: &mut Found, connector: &Connector, ledger: &Ledger, rows: &[Exchange], wakes: &[i64]) {
     let under = |shown: &Presentation| rows.iter().rev().find(|row| row.covers(shown.started_at_ms));
     for (place, second) in ledger.presentations.iter().enumerate() {
         for first in &ledger.presentations[..place] {
@@ -153,6 +169,8 @@ fn presentations(found: &mut Found, connector: &Connector, ledger: &Ledger, rows
             let stored = spent && row.outcome == "rotated" && row.closed_ms + BLUR_MS < at;
             if stored && under(second).is_some_and(|other| other.found_it_unstored(row, at)) {
                 found.reused_before_it_was_stored += 1;
+            } else if stored && under(second).is_some_and(|other| other.was_slept_through(row, at, wakes)) {
+                found.sent_by_sleepers += 1;
             } else if stored {
                 found.violations.push(format!("{}: presented at {at} after {row:?} was stored", connector.id));
             } else if spent && second.outcome == PresentationOutcome::Reused {

@@ -63,8 +63,8 @@ async fn harm(stage: &Stage, slot: &Slot, mut dice: Dice) {
     let _trouble = slot.trouble();
     let (what, work): (_, LocalBoxFuture<'_, ()>) = match dice.below(8) {
         0..2 => ("killed", killed(stage, slot, dice.time(100, 6000)).boxed_local()),
-        2 => ("stalled", stalled(slot, dice.time(500, 2000)).boxed_local()),
-        3 => ("stalled for longer than a lease", stalled(slot, LEASE + dice.time(500, 3000)).boxed_local()),
+        2 => ("stalled", stalled(stage, slot, dice.time(500, 2000)).boxed_local()),
+        3 => ("stalled for longer than a lease", stalled(stage, slot, LEASE + dice.time(500, 3000)).boxed_local()),
         4 => (
             "database cut off",
             line(|| slot.database.cut(), || slot.database.heal(), dice.time(300, 4000)).boxed_local(),
@@ -97,12 +97,13 @@ async fn killed(stage: &Stage, slot: &Slot, down: Duration) {
     stage.start(slot).await;
 }
 
-async fn stalled(slot: &Slot, time: Duration) {
+async fn stalled(stage: &Stage, slot: &Slot, time: Duration) {
     let replica = slot.replica.lock().await;
     if let Some(replica) = replica.as_ref() {
         replica.freeze();
         pause(time).await;
         replica.thaw();
+        stage.woken();
     }
 }
 

@@ -10,6 +10,8 @@ use std::{
 };
 
 use futures::future::join_all;
+use holdfast_app::seams::SystemClock;
+use holdfast_core::ports::Clock as _;
 use holdfast_sandbox::{GrantRequest, Helpdesk, Options};
 use holdfast_tests::{
     cluster::Cluster,
@@ -106,6 +108,8 @@ pub(crate) struct Stage {
     pub(crate) key: String,
     /// What was done how often.
     pub(crate) done: Mutex<BTreeMap<&'static str, u32>>,
+    /// When replicas that had stood still went on, in milliseconds since 1970.
+    pub(crate) wakes: Mutex<Vec<i64>>,
     /// Connections of the database server that all share its restart.
     pub(crate) database_troubled: AtomicUsize,
     _lifeboats: tempfile::TempDir,
@@ -144,6 +148,7 @@ impl Stage {
             client,
             key,
             done: Mutex::default(),
+            wakes: Mutex::default(),
             database_troubled: AtomicUsize::new(0),
             _lifeboats: lifeboats,
         };
@@ -227,6 +232,11 @@ impl Stage {
     /// Notes what is done.
     pub(crate) fn note(&self, what: &'static str) {
         *self.done.lock().unwrap().entry(what).or_default() += 1;
+    }
+
+    /// Notes that a replica that stood still goes on.
+    pub(crate) fn woken(&self) {
+        self.wakes.lock().unwrap().push(SystemClock.now().timestamp_millis());
     }
 
     /// Ends all replicas, as an operator does.

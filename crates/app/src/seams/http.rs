@@ -1,6 +1,7 @@
 //! HTTP to providers, and the one question that matters when it fails: may the provider have seen the request?
 
 mod passing;
+mod timely;
 
 use std::{error::Error, pin::pin, sync::Arc, time::Duration};
 
@@ -14,7 +15,10 @@ use reqwest::{Client, redirect, retry};
 use tokio::{sync::Notify, time::timeout};
 use url::Url;
 
-use self::passing::Passing;
+use self::{
+    passing::Passing,
+    timely::{Late, Timely},
+};
 use super::guard::{Guard, GuardedResolver, Way};
 
 /// What we call ourselves where no caller does.
@@ -104,9 +108,14 @@ impl Http for GuardedHttp {
         let mut outgoing = reqwest::Request::new(request.method, request.url);
         *outgoing.headers_mut() = request.headers;
         let progress = Progress::default();
+        let mut late = Late::default();
         *outgoing.body_mut() = match request.body {
             Body::Bytes(bytes) if bytes.is_empty() => None,
-            Body::Bytes(bytes) => Some(bytes.into()),
+            Body::Bytes(bytes) => {
+                let (body, noted) = Timely::new(bytes, limit);
+                late = noted;
+                Some(reqwest::Body::wrap(body))
+            }
             Body::Once(stream) => Some(reqwest::Body::wrap_stream(progress.of(stream))),
         };
         match progress.head_within(limit, client.execute(outgoing)).await {
@@ -115,7 +124,7 @@ impl Http for GuardedHttp {
                 let body = axum::body::Body::new(rest);
                 Ok(HttpResponse { status: head.status, headers: head.headers, body: read(body, limit, host) })
             }
-            Some(Err(error)) => Err(failure(&error, error.is_connect() || error.is_builder(), &host)),
+            Some(Err(error)) => Err(failure(&error, error.is_connect() || error.is_builder() || late.is(), &host)),
             None => Err(silent(limit, &host)),
         }
     }

@@ -153,6 +153,45 @@ async fn silence_until_the_time_out_may_have_been_sent() {
 }
 
 #[tokio::test]
+async fn a_body_that_is_asked_for_too_late_is_not_sent() {
+    let (seen, mut all) = tokio::sync::mpsc::unbounded_channel();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/oauth/tokens", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut bytes = Vec::new();
+        let _cut = stream.read_to_end(&mut bytes).await;
+        seen.send(String::from_utf8_lossy(&bytes).into_owned()).unwrap();
+    });
+    let (body, late) = Timely::new(Bytes::from_static(b"refresh_token=spent-meanwhile"), Duration::ZERO);
+    let http = local();
+    let client = &http.guarded.single;
+
+    let error = client.post(url).body(reqwest::Body::wrap(body)).send().await.unwrap_err();
+
+    assert!(late.is() && error.source().is_some(), "{error:?}");
+    let seen = all.recv().await.unwrap();
+    assert!(!seen.contains("spent-meanwhile"), "{seen}");
+}
+
+#[tokio::test]
+async fn a_body_that_is_known_has_its_length_told() {
+    let (seen, mut all) = tokio::sync::mpsc::unbounded_channel();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/oauth/tokens", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        seen.send(read_until(&mut stream, "grant_type=refresh_token").await).unwrap();
+        answer(&mut stream, "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
+    });
+
+    assert_eq!(local().send(post(&url)).await.unwrap().status, StatusCode::OK);
+
+    let seen = all.recv().await.unwrap().to_lowercase();
+    assert!(seen.contains("content-length: 24") && !seen.contains("chunked"), "{seen}");
+}
+
+#[tokio::test]
 async fn a_redirect_is_an_answer() {
     let (url, connections) = server(async |mut stream| {
         read(&mut stream).await;

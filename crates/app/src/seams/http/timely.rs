@@ -1,0 +1,77 @@
+//! A body that is given out in time or not at all.
+
+use std::{
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use holdfast_core::ports::Clock;
+use http_body::{Body, Frame, SizeHint};
+
+use crate::seams::SystemClock;
+
+/// A request's body, which the connection asks for when it is about to write.
+///
+/// A process may stand still between the look at its lease and that moment (stopped, suspended, a starved machine). When
+/// it wakes, the time-out of the request and the connection that is ready to write are due at once, and either may go
+/// first. So the body looks at the time itself: past it, what must not be sent late, such as a refresh token that somebody
+/// else has spent meanwhile, is not written.
+pub(super) struct Timely {
+    bytes: Option<Bytes>,
+    /// By [`Clock::uptime`].
+    until: Duration,
+    late: Late,
+}
+
+/// Whether a body was asked for too late: then nothing of it was written.
+#[derive(Clone, Default)]
+pub(super) struct Late(Arc<AtomicBool>);
+
+impl Late {
+    /// What it was.
+    pub(super) fn is(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Asked for too late.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("the process stood still for too long; nothing was sent")]
+pub(super) struct TooLate;
+
+impl Timely {
+    /// One that is given out for so long from now.
+    pub(super) fn new(bytes: Bytes, within: Duration) -> (Self, Late) {
+        let late = Late::default();
+        (Self { bytes: Some(bytes), until: SystemClock.uptime() + within, late: late.clone() }, late)
+    }
+}
+
+impl Body for Timely {
+    type Data = Bytes;
+    type Error = TooLate;
+
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, TooLate>>> {
+        let Some(bytes) = self.bytes.take() else { return Poll::Ready(None) };
+        if SystemClock.uptime() >= self.until {
+            self.late.0.store(true, Ordering::Relaxed);
+            return Poll::Ready(Some(Err(TooLate)));
+        }
+        Poll::Ready(Some(Ok(Frame::data(bytes))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.bytes.is_none()
+    }
+
+    /// Known beforehand: token endpoints want a `Content-Length`.
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
+    }
+}
