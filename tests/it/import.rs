@@ -62,7 +62,7 @@ async fn check(here: &Installation, sandbox: &Sandbox) {
         "line 2: failed: This is not a connector. It cannot be read: EOF while parsing",
         "line 3: failed: ",
         "line 5: failed: There is no such provider. Known are: ",
-        "line 6: failed: This is not a connector. The body is a text, and has to be an object.",
+        "line 6: failed: This is not a connector. credential is a text, and has to be an object.",
     ] {
         assert!(words.out.contains(part), "{part} is not in {}", words.out);
     }

@@ -101,7 +101,7 @@ async fn an_export_of_nango_is_taken_over_with_its_ids_as_aliases(db: Arc<Databa
         ("failed", "ask GET /connections/{connectionId}"),
         ("failed", "does not say which account"),
         ("failed", "no connection of Nango"),
-        ("failed", "no such provider"),
+        ("failed", "no provider for \"fax\""),
         ("failed", "acme.zendesk.com"),
         ("failed", "OAUTH2, API_KEY and BASIC"),
     ];
@@ -190,17 +190,17 @@ async fn a_dry_run_says_what_an_import_would_do_and_writes_nothing(db: Arc<Datab
     let dry = here.run_with(&[&import[..], &["--dry-run"]].concat(), &export).await;
 
     assert_eq!(dry.code, Some(1), "{dry:?}");
-    assert!(dry.out.starts_with("line 1: right: It would be imported.\nline 2: failed: "), "{dry:?}");
+    assert!(dry.out.starts_with("connection 1: right: It would be imported.\nconnection 2: failed: "), "{dry:?}");
     assert!(dry.err.ends_with("1 right, 0 unchanged, 1 failed; nothing was written\n"), "{dry:?}");
     assert!(connectors(&here).await.is_empty());
     let _done = here.run_with(&import, &export).await;
     let dry = here.run_with(&[&import[..], &["--dry-run"]].concat(), &export).await;
-    assert!(dry.out.starts_with("line 1: unchanged: "), "{dry:?}");
+    assert!(dry.out.starts_with("connection 1: unchanged: "), "{dry:?}");
     // Another account with an alias that is taken gets the longer one, so it would be right as well.
     let mut other = nango(&sandbox, "globex");
     other["provider_config_key"] = json!("zendesk-eu");
     let dry = here.run_with(&[&import[..], &["--dry-run"]].concat(), &other.to_string()).await.done();
-    assert!(dry.out.starts_with("line 1: right: "), "{dry:?}");
+    assert!(dry.out.starts_with("connection 1: right: "), "{dry:?}");
 }
 
 async fn what_is_no_export_is_refused_with_what_to_do_and_without_its_values(db: Arc<Database>) {

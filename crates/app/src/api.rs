@@ -15,7 +15,7 @@ mod view;
 
 pub use aliases::Aliases;
 pub(crate) use import::for_link;
-pub use import::{NewConnectorBody, create, import_all};
+pub use import::{Imported, NewConnectorBody, create, import_all};
 pub use proxy::Clients;
 pub use view::{ConnectorBody, TestBody};
 

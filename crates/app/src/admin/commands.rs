@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::migrations;
 use crate::{
-    api::{self, ConnectorBody},
+    api::{self, ConnectorBody, Imported},
     app::App,
     care,
     keys::{self, SCOPES},
@@ -186,9 +186,19 @@ pub async fn run(app: &Arc<App>, ask: Ask) -> Result<Value, Refused> {
         }
         Ask::ConnectorImport { org, from, items, dry_run } => {
             let org = one_org(app, org.as_deref()).await?;
-            let report = |made: Result<Option<ConnectorId>, Problem>| match made {
-                Ok(Some(id)) => json!({ "status": "imported", "detail": id }),
-                Ok(None) => json!({ "status": "right", "detail": "It would be imported." }),
+            let report = |made: Result<Imported, Problem>| match made {
+                Ok(Imported { id, lacks_app }) => {
+                    let (status, detail) = match id {
+                        Some(id) => ("imported", id.to_string()),
+                        None => ("right", "It would be imported.".to_owned()),
+                    };
+                    let warning = lacks_app.map(|name| {
+                        format!(
+                            "There is no OAuth app of {name} here to renew it: set up the one that its tokens were given to."
+                        )
+                    });
+                    json!({ "status": status, "detail": detail, "warning": warning })
+                }
                 Err(problem) => {
                     let status = if problem.code() == "connector_exists" { "unchanged" } else { "failed" };
                     json!({ "status": status, "detail": problem.detail() })

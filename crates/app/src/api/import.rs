@@ -1,7 +1,7 @@
 //! The body of `POST /connectors`, also a line of `connector import`: a connector, with or without a credential that
 //! comes from another system.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, fmt::Display, sync::Arc};
 
 use axum::http::StatusCode;
 use chrono::{DateTime, TimeDelta, Utc};
@@ -12,7 +12,7 @@ use holdfast_core::{
 };
 use holdfast_store::{Created, NewConnector};
 use secrecy::{ExposeSecret, SecretString};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use url::Url;
 use utoipa::ToSchema;
 
@@ -133,6 +133,12 @@ impl Prepared {
         })
     }
 
+    /// Its tokens end and nobody here can renew them.
+    fn lacks_app(&self) -> Option<&'static str> {
+        let renewable = self.new.secret.tokens().is_some_and(|tokens| tokens.refresh_token.is_some());
+        (renewable && self.new.app.is_none()).then_some(self.provider)
+    }
+
     fn id_of(&self, created: Created) -> Result<ConnectorId, Problem> {
         match created {
             Created::New(id) => Ok(id),
@@ -159,8 +165,13 @@ async fn prepare(app: &App, org: &OrgId, body: NewConnectorBody) -> Result<Prepa
     let (secret, extras, given_to) = match body.credential {
         None => (Secret::Absent, Vec::new(), None),
         Some(input) => {
-            let given_to = given_to(app, org, provider.as_ref(), input.client_id.as_deref()).await?;
+            let client_id = input.client_id.clone();
             let (secret, extras) = credential(input, provider.as_ref(), &account, now)?;
+            // A key is nobody's app's.
+            let given_to = match &secret {
+                Secret::Tokens(_) => given_to(app, org, provider.as_ref(), client_id.as_deref()).await?,
+                _ => None,
+            };
             (secret, extras, given_to)
         }
     };
@@ -377,15 +388,22 @@ struct Line {
     longer_alias: Option<String>,
 }
 
-/// Connections of an import, stored together; with `dry_run` they are checked alone. `None`: it is right, and would be
-/// made.
+/// A connection of an import that is taken.
+pub struct Imported {
+    /// What it is here; `None`: it is right, and would be made.
+    pub id: Option<ConnectorId>,
+    /// Its tokens end, and there is no OAuth app of this provider here to renew them.
+    pub lacks_app: Option<&'static str>,
+}
+
+/// Connections of an import, stored together; with `dry_run` they are checked alone.
 pub async fn import_all(
     app: &App,
     org: &OrgId,
     from: Format,
     items: &[String],
     dry_run: bool,
-) -> Vec<Result<Option<ConnectorId>, Problem>> {
+) -> Vec<Result<Imported, Problem>> {
     let mut lines = Vec::with_capacity(items.len());
     for item in items {
         lines.push(read(app, org, from, item).await);
@@ -394,7 +412,10 @@ pub async fn import_all(
         let mut reports = Vec::with_capacity(lines.len());
         for line in lines {
             reports.push(match line {
-                Ok(line) => would_be_made(app, org, &line).await.map(|()| None),
+                Ok(line) => {
+                    let lacks_app = line.prepared.lacks_app();
+                    would_be_made(app, org, &line).await.map(|()| Imported { id: None, lacks_app })
+                }
                 Err(problem) => Err(problem),
             });
         }
@@ -407,12 +428,13 @@ pub async fn import_all(
     for line in lines {
         reports.push(match line {
             Ok(line) => {
+                let lacks_app = line.prepared.lacks_app();
                 let created = match together.next() {
                     Some(created) => line.prepared.alone_or(created),
                     None => put(app, &line.prepared).await,
                 };
                 match created {
-                    Ok(created) => made(app, line, created).await.map(Some),
+                    Ok(created) => made(app, line, created).await.map(|id| Imported { id: Some(id), lacks_app }),
                     Err(problem) => Err(problem),
                 }
             }
@@ -423,20 +445,26 @@ pub async fn import_all(
 }
 
 async fn read(app: &App, org: &OrgId, from: Format, item: &str) -> Result<Line, Problem> {
-    let read = |body: serde_json::Result<NewConnectorBody>| {
-        body.map_err(|error| {
-            let problem = garbled::problem(&error.to_string());
-            Problem::invalid("line", format!("This is not a connector. {}", problem.detail()))
-        })
-    };
     let (body, longer_alias) = if from == Format::Holdfast {
-        (read(serde_json::from_str(item))?, None)
+        (body(&mut serde_json::Deserializer::from_str(item))?, None)
     } else {
         let moved = from.read(app.providers(), item).map_err(|why| Problem::invalid("line", why))?;
-        (read(serde_json::from_value(moved.body))?, moved.longer_alias)
+        (body(moved.body)?, moved.longer_alias)
     };
     let longer_alias = longer_alias.map(|alias| checked_alias(&alias)).transpose()?;
     Ok(Line { prepared: prepare(app, org, body).await?, longer_alias })
+}
+
+/// A connector's body; what is wrong is said with the field that it is wrong in.
+fn body<'de, D>(item: D) -> Result<NewConnectorBody, Problem>
+where
+    D: Deserializer<'de>,
+    D::Error: Display,
+{
+    serde_path_to_error::deserialize(item).map_err(|error| {
+        let problem = garbled::problem(&error.to_string());
+        Problem::invalid("line", format!("This is not a connector. {}", problem.detail()))
+    })
 }
 
 /// What became of a line, once it was tried.

@@ -97,6 +97,8 @@ async fn import(
     output: Output,
     counts: &mut Counts,
 ) -> anyhow::Result<()> {
+    // What is counted: an export of others is one text, whose lines say nothing.
+    let one = if from == Format::Holdfast { "line" } else { "connection" };
     loop {
         let batch: Vec<_> = items.take(TOGETHER).collect::<anyhow::Result<_>>()?;
         if batch.is_empty() {
@@ -106,11 +108,14 @@ async fn import(
         let ask = Ask::ConnectorImport { org: org.map(str::to_owned), from, items, dry_run };
         let answer = admin.ask(ask).await?;
         let said = |index: usize| match &answer {
-            Ok(reports) => (text(&reports[index]["status"]), text(&reports[index]["detail"])),
-            Err(refused) => ("failed".to_owned(), refused.message.clone()),
+            Ok(reports) => {
+                let report = &reports[index];
+                (text(&report["status"]), text(&report["detail"]), report["warning"].as_str())
+            }
+            Err(refused) => ("failed".to_owned(), refused.message.clone(), None),
         };
         for (index, number) in numbers.into_iter().enumerate() {
-            let (status, detail) = said(index);
+            let (status, detail, warning) = said(index);
             let count = match status.as_str() {
                 "imported" => &mut counts.made,
                 "right" => &mut counts.right,
@@ -118,8 +123,12 @@ async fn import(
                 _ => &mut counts.failed,
             };
             *count += 1;
-            let report = json!({ "line": number, "status": status, "detail": detail });
-            output.print(&report, || format!("line {number}: {status}: {detail}"))?;
+            let mut report = json!({ one: number, "status": status, "detail": detail });
+            if let Some(warning) = warning {
+                report["warning"] = json!(warning);
+            }
+            let warning = warning.map(|warning| format!(". {warning}")).unwrap_or_default();
+            output.print(&report, || format!("{one} {number}: {status}: {detail}{warning}"))?;
         }
     }
 }

@@ -38,6 +38,12 @@ pub(super) fn read(providers: &Providers, item: &Value) -> Result<Moved, String>
     let key = text(item, "provider_config_key");
     let foreign = text(item, "provider").or(key).ok_or("There is no provider in it.")?;
     let provider = PROVIDERS.iter().find(|(theirs, _)| *theirs == foreign).map_or(foreign, |(_, ours)| *ours);
+    if providers.find(provider).is_none() {
+        return Err(format!(
+            "Holdfast has no provider for {foreign:?}. `holdfast provider list` shows what there is; a file in \
+             providers.dir adds one."
+        ));
+    }
     let config = item.get("connection_config").unwrap_or(&Value::Null);
     let account = text(item, "account").or_else(|| first(config, &ACCOUNTS));
     let account = account.ok_or_else(|| no_account(provider, "connection_config"))?;
