@@ -209,7 +209,6 @@ fn examine_providers(config: &Config, seams: &Seams, stored: &[StoredApp], used:
         Err(error) => return vec![bad("providers", format!("{error:#}"), "correct that key")],
     };
     let mut findings = Vec::new();
-    let none_at_all = config.oauth_apps.is_empty() && stored.is_empty();
     let mut unused = Vec::new();
     for provider in providers.iter().filter(|provider| provider.about().auth_kind == AuthKind::OAuth2) {
         let about = provider.about();
@@ -221,21 +220,17 @@ fn examine_providers(config: &Config, seams: &Seams, stored: &[StoredApp], used:
             findings.push(bad("OAuth app", format!("a client secret of {} cannot be opened", about.name), remedy));
         } else if of_ui.is_some() {
             findings.push(good("OAuth app", format!("{} has one, set in the web UI", about.name)));
+        } else if used.iter().any(|id| id == about.id) {
+            let detail = format!("{} has none, so its connectors cannot be renewed", about.name);
+            findings.push(bad("OAuth app", detail, app_remedy(about.id)));
         } else {
-            let remedy = format!(
-                "register one there, and enter it in the web UI under Settings, OAuth apps, or set \
-                 oauth_apps.{}.client_id and .client_secret",
-                about.id
-            );
-            let detail = format!("{} has none, so it cannot be connected", about.name);
-            if none_at_all || used.iter().any(|id| id == about.id) {
-                findings.push(bad("OAuth app", detail, remedy));
-            } else {
-                unused.push(about.name);
-            }
+            unused.push(about.name);
         }
     }
-    if !unused.is_empty() {
+    if config.oauth_apps.is_empty() && stored.is_empty() {
+        let detail = "there is none of any provider, so nothing can be connected by a consent";
+        findings.push(bad("OAuth app", detail, app_remedy("PROVIDER")));
+    } else if !unused.is_empty() {
         let detail = format!("{}: none, and no connector that needs one", unused.join(", "));
         findings.push(good("OAuth app", detail));
     }
@@ -244,6 +239,13 @@ fn examine_providers(config: &Config, seams: &Seams, stored: &[StoredApp], used:
         findings.push(bad("client secret", warning, "see the provider's page of the OAuth app"));
     }
     findings
+}
+
+fn app_remedy(provider: &str) -> String {
+    format!(
+        "register one at the provider, and enter it in the web UI under Settings, OAuth apps, or set \
+         oauth_apps.{provider}.client_id and .client_secret"
+    )
 }
 
 fn opens(app: &StoredApp) -> bool {

@@ -93,7 +93,7 @@ async fn save(
     }
     let client_id = form.client_id.trim();
     let now = app.seams.clock.now();
-    let mut problems = complaints(&form, client_id, before.as_ref());
+    let mut problems = complaints(&form, client_id, before.as_ref(), now);
     let another = before.as_ref().is_some_and(|before| before.client_id != client_id);
     let confirm = another && held > 0;
     if problems == Problems::default() && confirm && form.confirm.is_none() {
@@ -318,7 +318,7 @@ fn without(words: &str, secret: Option<&SecretString>) -> String {
 }
 
 /// What can be told without the provider.
-fn complaints(form: &Save, client_id: &str, before: Option<&StoredApp>) -> Problems {
+fn complaints(form: &Save, client_id: &str, before: Option<&StoredApp>, now: DateTime<Utc>) -> Problems {
     let unless = |good: bool, text: &str| if good { String::new() } else { text.to_owned() };
     let is_one_line = |text: &str| text.len() <= LONGEST && !text.chars().any(char::is_control);
     let of_secret = |typed: &SecretString, kept: Option<&AppSecret>| {
@@ -331,12 +331,19 @@ fn complaints(form: &Save, client_id: &str, before: Option<&StoredApp>) -> Probl
     };
     Problems {
         client_id: unless(
-            !client_id.is_empty() && is_one_line(client_id),
-            "The client id is what the provider shows beside the secret.",
+            !client_id.is_empty() && is_one_line(client_id) && !client_id.contains(char::is_whitespace),
+            "The client id is what the provider shows beside the secret: one word.",
         ),
         secret: of_secret(&form.client_secret, before.and_then(|before| before.secret.as_ref())),
         next: of_secret(&form.next_client_secret, before.and_then(|before| before.next_secret.as_ref())),
-        ends_on: unless(form.ends_on.trim().is_empty() || date(&form.ends_on).is_some(), "A date, such as 2027-01-31."),
+        ends_on: match date(&form.ends_on) {
+            None => unless(form.ends_on.trim().is_empty(), "A date, such as 2027-01-31."),
+            // One that was entered when it lay ahead may stand.
+            Some(end) => unless(
+                end > now || before.is_some_and(|before| before.secret_expires_at == Some(end)),
+                "This day is over. It is the day on which the current secret ends.",
+            ),
+        },
     }
 }
 
