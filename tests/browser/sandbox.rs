@@ -33,6 +33,8 @@ async fn the_control_page_can_be_used_by_everybody() {
             chromium.open(&format!("{}/control", app.sandbox.url())).await;
             chromium.heading("The providers, imitated").await;
             chromium.inspect("sandbox-control").await;
+            chromium.press("Remove Ada's access: Google").await;
+            chromium.shows("Google: the access is gone there").await;
         })
         .await;
     assert_eq!(app.show(&id).await["health"], "connected");

@@ -19,11 +19,13 @@
 //! | `POST …/tickets` | `{count}` | 204 |
 //! | `GET …/tickets/{id}` | | a page |
 //! | `POST …/do` | a form: `action`, `grant?` | 303 to the page |
+//! | `POST /control/others/{service}/do` | a form: `action` | 303 to the page |
 //!
 //! `POST` does what `PATCH` does. Errors are `{"error": "…"}` with 400 or 404. `*` for a name means all helpdesks
 //! where something is changed, and the first one where something is read or granted.
 
 mod actions;
+mod others;
 mod page;
 mod tickets;
 
@@ -135,6 +137,9 @@ fn route(world: &Arc<World>, request: &Request) -> Result<Answer, Answer> {
             let Named { name } = body(request)?;
             let desk = world.create(&name).ok_or_else(|| problem(400, "the name has to be a DNS label"))?;
             Ok(Answer::json(201, summary(world, &desk)))
+        }
+        ("POST", ["others", service, "do"]) => {
+            others::act(world, service, request).ok_or_else(|| problem(404, "there is no such service"))
         }
         (method, ["zendesk", name, rest @ ..]) => helpdesk(world, request, method, name, rest),
         _ => Err(problem(404, "there is no such control")),

@@ -9,7 +9,7 @@ use crate::ledger::IssuedSet;
 use crate::zendesk::{Page, csp};
 
 use super::actions::{ACTIONS, Action, find_action};
-use super::tickets;
+use super::{others, tickets};
 
 const STYLE: &str = include_str!("style.css");
 /// Token sets in the table of a helpdesk.
@@ -42,44 +42,9 @@ says {now} UTC{offset}. <a href="/control">Look again</a></p>
         },
         notice = notice(world, request),
         desks = each(world.all(), |desk| section(&desk, now_ms)),
-        others = others(world, now_ms),
+        others = others::section(world, now_ms),
     );
     shown(world, "Providers", &main)
-}
-
-/// What there is to connect beside: which account, and as whom.
-fn others(world: &World, now_ms: i64) -> String {
-    let keys = world.freshdesk.find("acme", &world.start.url, now_ms).map_or_else(String::new, |account| {
-        each(locked(&account.data).agents.iter().filter(|agent| agent.active).take(2), |agent| {
-            let (name, key) = (escape(&agent.name), escape(&agent.api_key));
-            format!(r#"<li><span class="grow">API key of {name}</span><code>{key}</code></li>"#)
-        })
-    });
-    let pairs = world.gorgias.find("acme", now_ms).map_or_else(String::new, |account| {
-        each(locked(&account.data).users.iter().filter(|user| user.active).take(2), |user| {
-            let (email, key) = (escape(&user.email), escape(&user.api_key));
-            format!(r#"<li><span class="grow">User name {email}, with the API key</span><code>{key}</code></li>"#)
-        })
-    });
-    format!(
-        r#"<section class="card" id="others" aria-labelledby="others-title">
-<div class="head"><h2 id="others-title">More to connect</h2></div>
-<h3>Freshdesk <small>acme.freshdesk.com</small></h3>
-<p class="soft">What each agent's profile shows.</p>
-<ul class="rows">{keys}</ul>
-<h3>Front <small>Acme</small></h3>
-<p class="soft">Its page asks as which teammate; only an admin may let an app in.</p>
-<h3>Google <small>ada@example.com</small></h3>
-<p class="soft">Its consent page asks what to allow.</p>
-<h3>Gorgias <small>acme.gorgias.com</small></h3>
-<p class="soft">Its page asks who is signed in. Or by a key, as its settings show it.</p>
-<ul class="rows">{pairs}</ul>
-<h3>Pipedrive <small>acme</small></h3>
-<p class="soft">Its page asks who is signed in: Ada is at Acme.</p>
-<h3>Shopify <small>acme.myshopify.com</small></h3>
-<p class="soft">Its page asks whether to install.</p>
-</section>"#
-    )
 }
 
 /// A page of the control, in its frame.
@@ -92,17 +57,17 @@ pub(super) fn shown(world: &World, title: &str, main: &str) -> Answer {
 fn notice(world: &World, request: &Request) -> String {
     let done = request.param("done").and_then(find_action);
     let desk = request.param("at").and_then(|name| world.find(name));
-    match (done, desk) {
-        (Some(action), Some(desk)) => {
-            let home = world
-                .home()
-                .map(|url| format!(r#" <a href="{}">See what Holdfast makes of it</a>"#, escape(url)))
-                .unwrap_or_default();
-            let (title, done) = (escape(&desk.title()), escape(action.done));
-            format!(r#"<p class="notice" role="status"><strong>{title}</strong>: {done}{home}</p>"#)
-        }
-        _ => String::new(),
-    }
+    let (title, done) = match (done, desk, others::done(request)) {
+        (Some(action), Some(desk), _) => (desk.title(), action.done.to_owned()),
+        (_, _, Some((name, done))) => (name.to_owned(), done),
+        _ => return String::new(),
+    };
+    let home = world
+        .home()
+        .map(|url| format!(r#" <a href="{}">See what Holdfast makes of it</a>"#, escape(url)))
+        .unwrap_or_default();
+    let (title, done) = (escape(&title), escape(&done));
+    format!(r#"<p class="notice" role="status"><strong>{title}</strong>: {done}{home}</p>"#)
 }
 
 fn section(desk: &Desk, now_ms: i64) -> String {

@@ -181,3 +181,38 @@ async fn a_stopped_sandbox_no_longer_answers() {
 
     assert!(it.http.get(url).send().await.unwrap_err().is_connect());
 }
+
+#[tokio::test]
+async fn each_other_service_has_buttons_that_end_its_access() {
+    let it = Fixture::start().await;
+    let (google, front) = (it.sandbox.google(), it.sandbox.front());
+    let (gorgias, shop) = (it.sandbox.gorgias("acme").unwrap(), it.sandbox.shop("acme").unwrap());
+    let openid = ["openid"];
+    let press = async |service: &str, action: &'static str| {
+        let url = format!("{}/control/others/{service}/do", it.sandbox.url());
+        let pressed = it.http.post(url).form(&[("action", action)]).send().await.unwrap();
+        pressed.status()
+    };
+    for action in ["expire", "cut"] {
+        let by_google = google.grant("ada", &openid).unwrap().access_token;
+        let by_front = front.grant("acme").unwrap().access_token;
+        let by_gorgias = gorgias.grant("ada", "openid").unwrap().access_token;
+        let by_shop = shop.grant("read_orders").access_token;
+        assert!(google.accepts(&by_google) && front.accepts(&by_front), "before {action}");
+        assert!(gorgias.accepts(&by_gorgias) && shop.accepts(&by_shop), "before {action}");
+
+        for service in ["google", "front", "gorgias", "shopify"] {
+            assert_eq!(press(service, action).await, 303, "{service}");
+        }
+
+        assert!(!google.accepts(&by_google) && !front.accepts(&by_front), "after {action}");
+        assert!(!gorgias.accepts(&by_gorgias) && !shop.accepts(&by_shop), "after {action}");
+    }
+    let desk = it.sandbox.freshdesk("acme").unwrap();
+    let key = desk.api_key("ada").unwrap();
+    assert_eq!(press("freshdesk", "cut").await, 303);
+    assert_ne!(desk.api_key("ada").unwrap(), key);
+
+    assert_eq!(press("freshdesk", "expire").await, 400, "a key does not expire");
+    assert_eq!(press("fax", "cut").await, 404);
+}
