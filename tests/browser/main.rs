@@ -6,6 +6,7 @@ mod agents;
 mod connect;
 mod connectors;
 mod consents;
+mod declared;
 mod demo;
 mod harness;
 mod keys;
