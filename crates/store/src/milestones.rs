@@ -15,6 +15,8 @@ use crate::{
 pub struct Milestones {
     /// Which.
     pub connector: ConnectorId,
+    /// Whose.
+    pub provider: String,
     /// As people named it.
     pub name: String,
     /// At its provider.
@@ -34,6 +36,7 @@ pub struct Milestones {
 #[derive(FromQueryResult)]
 struct Row {
     id: String,
+    provider: String,
     name: String,
     account: String,
     health: String,
@@ -53,7 +56,7 @@ impl Store {
             )
         };
         let sql = format!(
-            "SELECT c.id, c.name, c.account, c.health, c.epoch, \
+            "SELECT c.id, c.provider, c.name, c.account, c.health, c.epoch, \
              (SELECT MAX(e.closed_at) FROM exchanges e WHERE e.org_id = c.org_id AND e.connector_id = c.id \
              AND e.outcome = '{}') AS rotated_at, {} AS failed_at, {} AS worked_at FROM connectors c WHERE c.org_id = $1 ORDER BY c.id",
             OutcomeKind::Rotated.as_str(),
@@ -65,6 +68,7 @@ impl Store {
             Ok(Milestones {
                 health: row::health(&row.health, &row.id)?,
                 connector: row.id.into(),
+                provider: row.provider,
                 name: row.name,
                 account: row.account,
                 epoch: row.epoch,

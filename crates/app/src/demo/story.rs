@@ -96,6 +96,8 @@ impl Bar {
     }
 }
 
+/// Whose helpdesks the story is about.
+const PROVIDER: &str = "zendesk";
 /// The place of reading the mail.
 const READ: usize = 3;
 
@@ -104,9 +106,11 @@ fn step(title: &'static str, done: bool, words: impl Into<String>, link: Option<
     Step { number: 0, title, state, words: words.into(), link }
 }
 
-/// The one that the newcomer has connected.
+/// The helpdesk that the newcomer has connected: the one that is furthest in the story, the newest of several. Other
+/// services may be connected as well, and are no part of it: their tokens live longer than anybody watches.
 fn own(connectors: &[Milestones]) -> Option<&Milestones> {
-    connectors.iter().filter(|one| one.account != FIRST && one.worked_at.is_some()).max_by_key(|one| one.worked_at)
+    let own = |one: &&Milestones| one.provider == PROVIDER && one.account != FIRST && one.worked_at.is_some();
+    connectors.iter().filter(own).max_by_key(|one| (one.rotated_at.is_some(), one.worked_at))
 }
 
 fn page_of(connector: &Milestones) -> String {
@@ -214,6 +218,7 @@ mod tests {
         let [worked_at, rotated_at, failed_at] = turns.map(|at| at.map(|at| DateTime::from_timestamp(at, 0).unwrap()));
         Milestones {
             connector: format!("con_{account}").into(),
+            provider: if account.contains('@') { "google" } else { "zendesk" }.to_owned(),
             name: account.to_owned(),
             account: account.to_owned(),
             health,
@@ -257,7 +262,23 @@ mod tests {
             ("mended", vec![healed.clone(), globex(Connected, Some(70), None)], none, "ddddd"),
             ("broken again", vec![healed.clone(), globex(AuthFailed, Some(70), Some(99))], none, "dddN-"),
             ("broken before anything else", vec![acme(AuthFailed, Some(5))], none, "--dN-"),
-            ("mended before anything else", vec![healed], none, "N-ddd"),
+            ("mended before anything else", vec![healed.clone()], none, "N-ddd"),
+            (
+                "something else was connected after it",
+                vec![
+                    healed.clone(),
+                    globex(Connected, Some(70), None),
+                    connector("ada@example.com", Connected, [Some(200), None, None]),
+                ],
+                none,
+                "ddddd",
+            ),
+            (
+                "something else was connected before it",
+                vec![acme(Connected, None), connector("ada@example.com", Connected, [Some(20), None, None])],
+                none,
+                "N----",
+            ),
             ("everything was deleted", vec![], none, "N----"),
         ];
         for (what, connectors, mail, expected) in table {

@@ -56,7 +56,8 @@ pub(super) async fn seed(
     }
     let hash = keys::hash(&kept.key);
     if app.store.find_key(&hash).await?.is_none() {
-        let scopes = ["connectors:read", "connectors:write", "tokens:read", "proxy", "tools"].map(str::to_owned);
+        let scopes =
+            ["connectors:read", "connectors:write", "tokens:read", "proxy", "tools", "agents"].map(str::to_owned);
         app.store.create_key(&org, "demo", &scopes, &hash, app.seams.clock.now()).await?;
     }
     let connectors = app.store.connectors(&org, &Filter::default(), None, 1).await?.data;
