@@ -240,7 +240,8 @@ const checks = () => {
       clearTimeout(timer);
       timer = setTimeout(check, 250);
     });
-    if (input.value) check();
+    // What the server said of it stands there already.
+    if (input.value && !input.hasAttribute("aria-invalid")) check();
   }
 };
 

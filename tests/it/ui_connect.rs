@@ -384,9 +384,14 @@ async fn a_missing_permission_is_named(db: Arc<Database>) {
     });
     let page = settled(&ada, &page).await;
 
-    assert!(page.says("A permission is missing") && page.says("did not grant: write."), "{}", page.text);
+    assert!(
+        page.says("A permission is missing")
+            && page.says("did not grant: Answer and change tickets, as far as the person who connects can."),
+        "{}",
+        page.text
+    );
     assert_eq!(states(&page), ["good", "good", "bad", "idle"]);
-    assert!(steps(&page)[2].1.contains("Missing: write"), "{:?}", steps(&page));
+    assert!(steps(&page)[2].1.contains("Not allowed: Answer and change tickets"), "{:?}", steps(&page));
     assert_eq!(app.show(&id_of(&page)).await["health"], "pending");
     assert!(app.acme.ledger().sets.iter().all(|set| !set.is_live()), "it is given back");
 }

@@ -24,6 +24,14 @@ pub(crate) fn parts(app: &App, provider: &str, account: &str, name: &str) -> Str
     if account.is_empty() { format!("{}, not named yet", app.provider_name(provider)) } else { account }
 }
 
+/// Scopes in the words of who consents; those that the provider's adapter does not ask for stay as they are.
+pub(crate) fn scopes(app: &App, provider: &str, scopes: &[String]) -> String {
+    let asked = app.providers().find(provider).map_or(&[][..], |adapter| adapter.about().scopes);
+    let words = |name: &str| asked.iter().find(|scope| scope.name == name).map(|scope| scope.words);
+    let said: Vec<_> = scopes.iter().map(|name| words(name).unwrap_or(name)).collect();
+    said.join("; ")
+}
+
 /// What the grant of a connector that has failed most likely died of, and what to do about it, where its provider knows
 /// such a thing: whole sentences.
 pub(crate) async fn likely_end(app: &App, snapshot: &Snapshot) -> Result<Option<&'static str>, StoreError> {

@@ -127,8 +127,9 @@ pub(crate) fn identity_json(identity: &Identity) -> Value {
     })
 }
 
-/// Takes it off here at once, whatever the provider says; then gives the grant back there.
-pub(crate) async fn disconnect(app: &Arc<App>, known: &Snapshot, actor: &str) -> Result<(), Problem> {
+/// Takes it off here at once, whatever the provider says; then gives the grant back there. Answers whether nothing of it
+/// is left there.
+pub(crate) async fn disconnect(app: &Arc<App>, known: &Snapshot, actor: &str) -> Result<bool, Problem> {
     let user = user_of(app, known).await?;
     let held = app.store.disconnect(&known.org, &known.connector, app.seams.clock.now()).await?;
     app.changed(&known.connector);
@@ -149,7 +150,7 @@ pub(crate) async fn disconnect(app: &Arc<App>, known: &Snapshot, actor: &str) ->
     }
     app.store.add_timeline(&entry).await?;
     info!(connector.id = %known.connector, "disconnected connector {}", known.connector);
-    Ok(())
+    Ok(entry.outcome.as_deref() != Some("not_revoked"))
 }
 
 /// Calls it something else, and writes the timeline.

@@ -60,8 +60,12 @@ pub(crate) fn degraded(class: Trouble, provider: &str) -> Said {
             "Nothing to do: Holdfast keeps trying, and goes on by itself.",
         ),
         Trouble::Ambiguous => (
-            format!("An answer of {provider} never arrived; it may have issued a new token that was lost on the way."),
-            "Nothing to do yet: Holdfast tries again. If the old token is refused then, you will be asked to reconnect.",
+            format!(
+                "{provider} did not answer a refresh as it should: not at all, or with a fault of its own. Whether it \
+                 issued a new token is not known."
+            ),
+            "Nothing to do yet: Holdfast tries again, and you are asked to reconnect only if the token that it has is \
+             refused then.",
         ),
         Trouble::AppBroken => (
             format!("{provider} refuses the OAuth app of this installation, not your account."),
@@ -210,7 +214,7 @@ fn exchange(outcome: &str, provider: &str) -> (Tone, String) {
         "app_broken" => (WARN, format!("{provider} refused the OAuth app")),
         "busy" => (WARN, format!("{provider} asked us to wait")),
         "transient" => (WARN, format!("{provider} could not be reached")),
-        "ambiguous" => (WARN, format!("The answer of {provider} was lost")),
+        "ambiguous" => (WARN, format!("{provider} gave no answer that can be used")),
         "superseded" => (IDLE, "A newer token was there already".to_owned()),
         "discarded" => (IDLE, "Disconnected meanwhile; the new token was given back".to_owned()),
         "not_sent" => (IDLE, "Not sent: somebody else was faster".to_owned()),

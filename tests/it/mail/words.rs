@@ -13,6 +13,7 @@ on_both! {
     a_mail_names_everything_that_one_needs_to_act,
     a_mail_names_the_agents_that_stopped_and_those_that_run_again,
     each_reason_has_its_words,
+    whose_key_is_refused_is_told_to_bring_another_key,
     names_and_words_of_others_are_shown_and_do_nothing,
 }
 
@@ -115,6 +116,27 @@ async fn a_mail_names_the_agents_that_stopped_and_those_that_run_again(db: Arc<D
     assert!(failure.text.contains("Stopped:  No agent."), "{}", failure.text);
     assert!(read(&failure.html).contains("Answerer <b>, Tagger"), "{}", failure.html);
     assert!(recovery.text.contains("Running:  Answerer <b>\n"), "who was paused stays so: {}", recovery.text);
+}
+
+/// EM-06, where there is no consent.
+async fn whose_key_is_refused_is_told_to_bring_another_key(db: Arc<Database>) {
+    let post = Post::start(&db).await;
+    post.person("ada@acme.example", Role::Owner).await;
+    let desk = post.app.sandbox.freshdesk("acme").unwrap();
+    let key = desk.api_key("ada").unwrap();
+    let body = json!({ "provider": "freshdesk", "account": "acme", "name": "Fresh", "credential": { "api_key": key } });
+    let id = post.app.post("/connectors", body).await.expect(201).text_of("id");
+    let _new = desk.reset_key("ada").unwrap();
+    let tested = post.app.post(&format!("/connectors/{id}/test"), json!({})).await.expect(200);
+    assert_eq!(tested.json["health"], "auth_failed", "{}", tested.text);
+    assert_eq!(post.tell().await, sent(1));
+
+    let message = post.smtp.messages().await.remove(0);
+    for part in [&message.text, &read(&message.html)] {
+        let part = part.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(part.contains("copy the API key at Freshdesk once more"), "{part}");
+        assert!(!part.contains("allow the access") && !part.contains("own words") && !part.contains(&key), "{part}");
+    }
 }
 
 /// EM-06, by reason.

@@ -279,7 +279,13 @@ async fn resolve(
         });
         if let Some(unknown) = granted.iter().position(|tool| !offered.iter().any(|offered| offered.name == tool)) {
             let known: Vec<_> = offered.iter().map(|tool| tool.name).collect();
-            let detail = format!("There is no such tool on this connector; there are {}.", known.join(", "));
+            // Whatever else was typed here is not repeated.
+            let is_tool =
+                |name: &str| app.providers().iter().any(|one| one.about().tools.iter().any(|t| t.name == name));
+            let what = Some(granted[unknown].as_str()).filter(|name| is_tool(name)).unwrap_or("such tool");
+            let of = app.provider_name(&found.provider);
+            let there = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+            let detail = format!("There is no {what} on this connector of {of}; there are: {there}.");
             return Err(Problem::invalid(&field(&format!("tools[{unknown}]")), detail));
         }
         bound.push((NewBinding { role, connector: found.connector, tools: granted }, offered));

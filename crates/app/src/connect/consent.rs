@@ -23,7 +23,7 @@ use super::{
     ending::{Ended, Ending, Told, lacking},
     progress::{self, Permissions, Progress, Who},
 };
-use crate::{app::App, care, giving_back::Giving};
+use crate::{app::App, called, care, giving_back::Giving};
 
 /// What a person brought back.
 pub(super) enum Brought {
@@ -375,7 +375,8 @@ async fn checked(
     progress::note(app, session, progress).await;
     let indispensable = asked.provider.indispensable(&missing);
     if !indispensable.is_empty() {
-        return Err(Ending::MissingScopes { scopes: indispensable });
+        let scopes = vec![called::scopes(app, asked.provider.about().id, &indispensable)];
+        return Err(Ending::MissingScopes { scopes });
     }
     let actor = actor(app, session, asked, &identity).await;
     let scopes = identity.scopes.clone();

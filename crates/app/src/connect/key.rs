@@ -38,6 +38,8 @@ struct KeyPage<'a> {
     account: &'a str,
     org: String,
     again: bool,
+    /// The connector's page, for who is signed in where it is.
+    back: Option<String>,
     /// Where a person finds the key.
     help: Option<&'a str>,
     user: Option<UserField<'a>>,
@@ -79,7 +81,8 @@ pub(super) async fn show(
         Open::Yes(session, asked) => (session, asked),
         Open::Used(session) => return Ok(ended(&session).into_response()),
     };
-    Ok((visitor.jar.clone(), page(&app, &visitor, &session, &asked, "", &Problems::default()).await?).into_response())
+    let page = page(&app, &visitor, person.as_ref(), &session, &asked, "", &Problems::default()).await?;
+    Ok((visitor.jar.clone(), page).into_response())
 }
 
 /// POST: the key is taken, once.
@@ -95,7 +98,7 @@ pub(super) async fn take(
         Open::Yes(session, asked) => match read(&asked, &form) {
             Ok(key) => key,
             Err(problems) => {
-                let page = page(&app, &visitor, &session, &asked, form.user.trim(), &problems).await?;
+                let page = page(&app, &visitor, person.as_ref(), &session, &asked, form.user.trim(), &problems).await?;
                 return Ok((visitor.jar.clone(), page).into_response());
             }
         },
@@ -159,6 +162,7 @@ async fn open(app: &App, visitor: &Visitor, state: &SecretString) -> Result<Open
 async fn page(
     app: &App,
     visitor: &Visitor,
+    person: Option<&Person>,
     session: &Session,
     asked: &Asked,
     typed: &str,
@@ -176,6 +180,9 @@ async fn page(
         account: &asked.account.display,
         org: app.store.org_name(&asked.snapshot.org).await?.unwrap_or_default(),
         again: session.purpose == Purpose::Reconnect,
+        back: person
+            .filter(|person| *person.org() == session.org)
+            .map(|_| format!("/connectors/{}", session.connector)),
         help: about.key_help,
         user,
         problem: problems.key,

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use holdfast_core::{Health, OrgId, Role, Snapshot, TokenSet, credential::Reason};
+use holdfast_core::{Health, OrgId, Role, Secret, Snapshot, TokenSet, credential::Reason};
 use holdfast_store::{ClaimedMail, ConnectorView, MailItem, MailKind, Recovery};
 use secrecy::ExposeSecret;
 
@@ -370,7 +370,9 @@ impl Failed {
             Some(Reason::NotRefreshable) => format!("the access to {provider} is over"),
             _ => format!("{provider} refused the access"),
         };
-        let words = snapshot.health_detail.as_deref().map(|words| line(words, WORDS));
+        let keyed = matches!(snapshot.credential.secret, Secret::ApiKey(_));
+        // Of a refused key the adapter says what happened, and the reason says the same.
+        let words = snapshot.health_detail.as_deref().filter(|_| !keyed).map(|words| line(words, WORDS));
         let (agents, more_agents) = listed(agents);
         Self {
             name: connector_name(app, view),
@@ -379,6 +381,7 @@ impl Failed {
             headline,
             why: line(&why, 2 * WORDS),
             words: words.filter(|words| !words.is_empty()),
+            keyed,
             agents,
             more_agents,
             reconnect,

@@ -1,6 +1,8 @@
 //! A mailbox instead of a mail server: for the demo, where what was sent is looked at on a page.
 
 use std::{
+    fs::Permissions,
+    os::unix::fs::PermissionsExt,
     path::PathBuf,
     sync::{Arc, Mutex},
 };
@@ -34,7 +36,9 @@ impl Mailbox {
 
     /// Kept in this folder as well, one JSON file per message, so that the next start finds them.
     pub fn in_folder(folder: PathBuf) -> std::io::Result<Self> {
+        // Mails hold links that act for who reads them.
         std::fs::create_dir_all(&folder)?;
+        std::fs::set_permissions(&folder, Permissions::from_mode(0o700))?;
         let mut messages = Vec::new();
         for entry in std::fs::read_dir(&folder)? {
             let path = entry?.path();

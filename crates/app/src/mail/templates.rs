@@ -64,6 +64,8 @@ pub(super) struct Failed {
     pub(super) why: String,
     /// The provider's own words.
     pub(super) words: Option<String>,
+    /// It is connected with a key.
+    pub(super) keyed: bool,
     /// By name.
     pub(super) agents: Vec<String>,
     /// Beside those.
@@ -289,6 +291,7 @@ mod tests {
             headline: "Zendesk refused the access".to_owned(),
             why: "Zendesk refused the refresh token. Usually the app was removed or the user was deactivated."
                 .to_owned(),
+            keyed: false,
             words: Some("invalid_grant: <b>gone</b>".to_owned()),
             agents: vec!["Tagger".to_owned(), "Answerer".to_owned()],
             more_agents: 1,

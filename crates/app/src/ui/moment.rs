@@ -34,6 +34,7 @@ impl Moment {
 fn relative(ahead: TimeDelta) -> String {
     let amount = span(ahead.abs());
     match amount {
+        None if ahead > TimeDelta::zero() => "in a moment".to_owned(),
         None => "just now".to_owned(),
         Some(amount) if ahead < TimeDelta::zero() => format!("{amount} ago"),
         Some(amount) => format!("in {amount}"),
@@ -67,6 +68,7 @@ mod tests {
         let table = [
             (0, "just now"),
             (-4, "just now"),
+            (4, "in a moment"),
             (-5, "5 seconds ago"),
             (-60, "1 minute ago"),
             (-7_199, "1 hour ago"),

@@ -241,7 +241,7 @@ fn page(
             None => format!("What the playbook calls {}", row.role),
         },
         role: row.role.clone(),
-        connectors: all.iter().map(|view| choice(app, view, &row.connector)).collect(),
+        connectors: choices(app, all, &row.connector, sample.map_or(&[][..], |_| &row.tools)),
         tools: offered(app, all, &row.tools),
         problem: problems.rows[number].clone(),
     });
@@ -263,6 +263,22 @@ fn page(
     let title = if page.agent.is_some() { "Change an agent" } else { "New agent" };
     let status = if wrong { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::OK };
     View::of(person, Here::Agents, "pages/agents/form.html", title, &page).status(status).show(app)
+}
+
+/// Those that have all tools that are needed, if there are any; a single one is chosen already.
+fn choices(app: &App, all: &[ConnectorView], chosen: &str, needed: &[String]) -> Vec<Choice> {
+    let fits = |view: &&ConnectorView| {
+        let offered = tools_of(app, &view.snapshot.provider);
+        needed.iter().all(|needed| offered.iter().any(|tool| tool.name == needed))
+    };
+    let fitting: Vec<_> = all.iter().filter(fits).collect();
+    let shown = if fitting.is_empty() { all.iter().collect() } else { fitting };
+    let alone = shown.len() == 1 && chosen.is_empty() && !needed.is_empty();
+    let mut choices: Vec<_> = shown.into_iter().map(|view| choice(app, view, chosen)).collect();
+    if alone {
+        choices[0].chosen = true;
+    }
+    choices
 }
 
 fn choice(app: &App, view: &ConnectorView, chosen: &str) -> Choice {

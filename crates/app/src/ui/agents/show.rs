@@ -140,6 +140,9 @@ pub(super) async fn show(
             "made" => Some("The agent is made."),
             "changed" => Some("The agent is changed. Runs that are under way see it at their next step."),
             "paused" => Some("The agent is paused. A run that is under way ends at its next step."),
+            "resumed" if status == Status::Deactivated => {
+                Some("The pause is over. The agent goes on by itself once what stopped it is mended.")
+            }
             "resumed" => Some("The agent goes on."),
             _ => None,
         },

@@ -38,7 +38,7 @@ pub(super) struct Tile {
 }
 
 impl Tile {
-    /// All that have this in name or line, by name.
+    /// All that have this in name or line: those that can be connected first, each by name.
     pub(super) async fn all(app: &App, org: &OrgId, search: &str) -> Result<Vec<Self>, Trouble> {
         let search = search.trim().to_lowercase();
         let mut tiles = Vec::new();
@@ -49,6 +49,7 @@ impl Tile {
                 tiles.push(Self { mark: Mark::of(app, about.id), line: about.line, ready });
             }
         }
+        tiles.sort_by_key(|tile| !tile.ready);
         Ok(tiles)
     }
 }

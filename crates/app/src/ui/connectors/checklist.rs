@@ -39,7 +39,7 @@ struct Other {
     shown: String,
 }
 
-/// A step: `good`, `bad`, `now` or `idle`.
+/// A step: `good`, `warn`, `bad`, `now` or `idle`.
 #[derive(Serialize)]
 struct Step {
     state: &'static str,
@@ -66,6 +66,7 @@ impl Checklist {
         let key = about.is_some_and(|about| about.takes_keys() && session.by_key.unwrap_or(!about.has_choice()));
         let shown = called::account(app, provider, session.account.as_deref().unwrap_or(account));
         let stand = connect::stand(session, now);
+        let who = AskedOf { app, id: provider, name, key };
         let plain = |tone, title: String, text: &str| Self {
             title,
             text: text.to_owned(),
@@ -94,7 +95,7 @@ impl Checklist {
                 "A consent has to be given within ten minutes. Try again; nothing was changed.",
             ),
             Stand::CutOff(progress) => Self {
-                steps: steps((name, key), &progress, None, false, true),
+                steps: steps(&who, &progress, None, false, true),
                 ..plain(
                     words::WARN,
                     "This was cut off".to_owned(),
@@ -104,7 +105,7 @@ impl Checklist {
             Stand::Working(progress) => Self {
                 working: true,
                 again: false,
-                steps: steps((name, key), &progress, None, true, false),
+                steps: steps(&who, &progress, None, true, false),
                 ..plain(
                     words::IDLE,
                     format!("Connecting {shown}"),
@@ -133,7 +134,7 @@ impl Checklist {
                     },
                     tone,
                     working: testing,
-                    steps: steps((name, key), &progress, failed, testing, cut),
+                    steps: steps(&who, &progress, failed, testing, cut),
                     again: !ended.ok()
                         && !matches!(ended.ending, Ending::Taken { .. } | Ending::Held { .. } | Ending::Removed),
                     other: match &ended.ending {
@@ -181,24 +182,31 @@ fn failed_at(ending: &Ending) -> Option<At> {
     }
 }
 
-/// Of a provider, which may be one that gives keys. `working`: the first that is not reached is under way. `cut`: it was, when what was at it ended.
-fn steps(
-    (provider, key): (&str, bool),
-    progress: &Progress,
-    failed: Option<At>,
-    working: bool,
-    cut: bool,
-) -> Vec<Step> {
+/// Whom a consent or a key is asked of.
+struct AskedOf<'a> {
+    app: &'a App,
+    id: &'a str,
+    /// As people know it.
+    name: &'a str,
+    /// It is asked for a key.
+    key: bool,
+}
+
+/// `working`: the first that is not reached is under way. `cut`: it was, when what was at it ended.
+fn steps(provider: &AskedOf<'_>, progress: &Progress, failed: Option<At>, working: bool, cut: bool) -> Vec<Step> {
     let identity = progress.who.as_ref().map(|who| {
         let role = who.role.as_deref().map(|role| format!(", {role}")).unwrap_or_default();
         let before = who.before.as_deref().map(|before| format!("; before it was {before}")).unwrap_or_default();
-        format!("{}{role} of {}{before}", who.name, who.account)
+        let account = if who.name == who.account { String::new() } else { format!(" of {}", who.account) };
+        format!("{}{role}{account}{before}", who.name)
     });
+    let &AskedOf { app, id, name: provider, key } = provider;
     let permissions = progress.permissions.as_ref();
+    let lacks = permissions.is_some_and(|permissions| !permissions.missing.is_empty());
     let granted = permissions.map(|permissions| match (&permissions.missing[..], permissions.told) {
         ([], true) => "All that was asked for".to_owned(),
         ([], false) => format!("{provider} does not say what it granted; the test tells"),
-        (missing, _) => format!("Missing: {}", missing.join(", ")),
+        (missing, _) => format!("Not allowed: {}", called::scopes(app, id, missing)),
     });
     let test = progress.test.as_ref().map(|test| match test {
         Ok(latency) => format!("{provider} answered in {latency} ms"),
@@ -221,6 +229,7 @@ fn steps(
         let bad = failed == Some(at) || at == At::Test && matches!(progress.test, Some(Err(_)));
         let (state, word) = match (bad, done) {
             (true, _) => ("bad", "failed"),
+            (false, true) if at == At::Permissions && lacks => ("warn", "not all"),
             (false, true) => ("good", "done"),
             (false, false) if std::mem::take(&mut busy) => {
                 if cut {

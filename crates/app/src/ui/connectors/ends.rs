@@ -137,8 +137,9 @@ pub(super) async fn disconnect(
         Err(page) => return Ok(page),
     };
     let done = care::disconnect(&app, &snapshot, &person.actor()).await;
-    done.map_err(|problem| Trouble::from_problem(&person, &problem))?;
-    Ok(Redirect::to(&format!("/connectors/{id}?did=disconnected")).into_response())
+    let given_back = done.map_err(|problem| Trouble::from_problem(&person, &problem))?;
+    let did = if given_back { "disconnected" } else { "not-given-back" };
+    Ok(Redirect::to(&format!("/connectors/{id}?did={did}")).into_response())
 }
 
 /// POST /connectors/{id}/delete

@@ -100,7 +100,6 @@ struct DegradedMark {
     what: String,
     todo: String,
     since: Moment,
-    class: &'static str,
     retry: Option<Moment>,
     app: bool,
     /// It is about the org's own.
@@ -129,7 +128,8 @@ struct TestView {
     actor: String,
     who: Option<String>,
     account: Option<String>,
-    missing: Vec<String>,
+    /// What is not granted, in words; empty when all is.
+    missing: String,
     all_granted: bool,
     latency: String,
     room: Option<String>,
@@ -249,6 +249,11 @@ fn page(
     let health = snapshot.health;
     let name = called::connector(app, snapshot);
     let badge = Badge::of_health(health, snapshot.credential.degraded.is_some());
+    // Of what the badge says.
+    let since = match snapshot.credential.degraded.filter(|_| health == Health::Connected) {
+        Some(mark) => mark.since,
+        None => snapshot.health_since,
+    };
     let about = app.providers().find(&snapshot.provider).map(|adapter| adapter.about());
     let field = about.filter(|_| snapshot.account.is_empty()).map(|about| AccountField {
         label: about.account_label,
@@ -264,7 +269,7 @@ fn page(
         events: live::address(Some(&snapshot.connector), now),
         mark: Mark::of(app, &snapshot.provider),
         account: called::account(app, &snapshot.provider, &snapshot.account),
-        since: Moment::new(snapshot.health_since, now),
+        since: Moment::new(since, now),
         connect: connect_word(health),
         ways,
         failed: (health == Health::AuthFailed).then(|| {
@@ -307,6 +312,10 @@ fn said(did: &str, health: Health) -> Option<&'static str> {
         ("disconnected", Health::Disconnected) => {
             Some("It is disconnected: nothing uses it any more, and all else is kept.")
         }
+        ("not-given-back", Health::Disconnected) => Some(
+            "It is disconnected: nothing here uses it any more. But the access could not be given back and may still \
+             exist at the provider: remove the app there. The timeline says more.",
+        ),
         ("exists", Health::Connected) => Some("Your organisation has this account already: this is it, and it works."),
         ("exists", _) => Some("Your organisation has this account already: this is it. Connect it again from here."),
         _ => None,
@@ -322,7 +331,6 @@ fn degraded(view: &ConnectorView, provider: &str, now: DateTime<Utc>) -> Option<
         what: said.what,
         todo: said.todo,
         since: Moment::new(mark.since, now),
-        class: mark.class.as_str(),
         retry: Moment::maybe(snapshot.credential.backoff.retry_at.filter(|at| *at > now), now),
         app: app && !own,
         own_app: app && own,
@@ -355,7 +363,7 @@ fn test_view(app: &App, view: &ConnectorView, found: LastTest, now: DateTime<Utc
         who: who(identity),
         account: text("account"),
         all_granted: found.missing.is_empty() && asked > 0,
-        missing: found.missing,
+        missing: called::scopes(app, &view.snapshot.provider, &found.missing),
         latency: format!("{} ms", found.latency_ms),
         room: found.room.map(|(left, all)| format!("{left} of {all} calls")),
         next: found.error.as_ref().map(|(kind, _)| words::after_test(kind, failed)),

@@ -93,19 +93,25 @@ fn line(item: TimelineItem, provider: &str, now: DateTime<Utc>) -> Line {
     if let Some(actor) = &item.actor {
         beside.push(if exchange { words::trigger(actor).to_owned() } else { format!("by {actor}") });
     }
-    if let Some(version) = item.version.filter(|_| exchange && item.outcome.as_deref() == Some("rotated")) {
+    let renewed = exchange && item.outcome.as_deref() == Some("rotated");
+    if let Some(version) = item.version.filter(|_| renewed) {
         beside.push(format!("version {}", version.next()));
     }
     if let Some(took) = item.duration.filter(|took| !took.is_zero()) {
         let ms = took.as_millis();
         beside.push(if ms < 10_000 { format!("{ms} ms") } else { format!("{} s", ms / 1000) });
     }
+    let mut beside = beside.join(" · ");
+    // "Token renewed ahead of its expiry" is one sentence; why an exchange was made is none with what it came to otherwise.
+    if exchange && !renewed && !beside.is_empty() {
+        beside.insert_str(0, "· ");
+    }
     let reason = item.detail.as_deref().and_then(Reason::parse);
     Line {
         id: item.id,
         tone,
         what,
-        beside: beside.join(" · "),
+        beside,
         theirs: reason.is_none() && (exchange || item.kind == "health"),
         detail: reason.map(|reason| reason.sentence(provider)).or(item.detail),
         at: Moment::new(item.at, now),
