@@ -1,8 +1,8 @@
-//! The chores of the workspace: `cargo xtask test`, `torture`, `clients`, `lint`, `bench` and `new-provider`.
+//! The chores of the workspace: `cargo xtask test`, `torture`, `clients`, `peers`, `lint`, `bench` and `new-provider`.
 
 mod apt;
 mod bench;
-mod clients;
+mod foreign;
 mod lint;
 mod new_provider;
 mod postgres;
@@ -24,6 +24,7 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   test [--suite NAME]... [--list] [-- ARGS]   builds everything, then runs the suites; ARGS go to each test binary
   torture [--minutes N] [--seed S]            four replicas and everything that goes wrong, for so long (5)
   clients [-- ARGS]                           the sandboxes against client libraries from PyPI
+  peers [-- ARGS]                             the service against OAuth servers from npm and PyPI
   lint                                        formatting, clippy, dependencies, Dockerfile, compose file
   bench [-- ARGS]                             builds for release and runs the benchmark
   new-provider NAME [--key]                   an adapter with sandbox and tests to begin with; --key: by API key, not OAuth
@@ -31,12 +32,12 @@ const USAGE: &str = "usage: cargo xtask COMMAND
 HOLDFAST_TEST_POSTGRES: URL of a PostgreSQL server where databases may be created. Without it, `test` and `bench`
 start a server of their own in a temporary folder.
 HOLDFAST_TEST_REDIS: URL of a Redis where keys may be made. Without it, `test` starts one of its own that keeps nothing.
-HOLDFAST_TEST_CHROMIUM, HOLDFAST_TEST_CHROMEDRIVER: paths of the two, for browser tests, where they are not in PATH.";
+HOLDFAST_TEST_CHROMIUM, HOLDFAST_TEST_CHROMEDRIVER: paths of the two, where they are not in PATH, for suites with a browser.";
 
 enum Command {
     Test { wanted: Vec<String>, list: bool, passed_on: Vec<String> },
     Torture { minutes: u32, seed: u64 },
-    Clients { passed_on: Vec<String> },
+    Foreign { suite: &'static str, passed_on: Vec<String> },
     Lint,
     Bench { passed_on: Vec<String> },
     NewProvider { name: String, way: Way },
@@ -54,7 +55,7 @@ fn main() -> ExitCode {
     let done = run::heed_signals().and_then(|()| match command {
         Command::Test { wanted, list, passed_on } => test::run(&wanted, list, &passed_on, &[], Duration::ZERO),
         Command::Torture { minutes, seed } => torture(minutes, seed),
-        Command::Clients { passed_on } => clients::run(&passed_on),
+        Command::Foreign { suite, passed_on } => test::run(&[suite.to_owned()], false, &passed_on, &[], Duration::ZERO),
         Command::Lint => lint::run(),
         Command::Bench { passed_on } => bench::run(&passed_on),
         Command::NewProvider { name, way } => new_provider::run(&name, way),
@@ -115,7 +116,8 @@ fn parse(args: impl Iterator<Item = String>) -> anyhow::Result<Command> {
             }
             return Ok(Command::Torture { minutes, seed });
         }
-        Some("clients") => Command::Clients { passed_on },
+        Some("clients") => Command::Foreign { suite: suites::CLIENTS, passed_on },
+        Some("peers") => Command::Foreign { suite: suites::PEERS, passed_on },
         Some("lint") if passed_on.is_empty() => Command::Lint,
         Some("bench") => Command::Bench { passed_on },
         Some("new-provider") if passed_on.is_empty() => {
@@ -188,6 +190,7 @@ mod tests {
             "torture --minutes x",
             "lint now",
             "clients zenpy",
+            "peers django",
             "lint -- x",
             "bench x",
             "new-provider",

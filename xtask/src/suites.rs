@@ -21,8 +21,12 @@ const NOTHING: &[Need] = &[];
 const DATABASE: &[Need] = &[Need::Postgres];
 const SERVERS: &[Need] = &[Need::Postgres, Need::Redis, Need::MailServer];
 
-/// The suite that needs libraries from PyPI: only when it is asked for, by `cargo xtask clients`.
+/// The suite that needs libraries from PyPI.
 pub(crate) const CLIENTS: &str = "clients";
+/// The suite that needs servers from npm and PyPI.
+pub(crate) const PEERS: &str = "peers";
+/// What these need is installed by `foreign.rs`; they run only when they are asked for.
+pub(crate) const FOREIGN: [&str; 2] = [CLIENTS, PEERS];
 /// The suite of documentation examples: cargo alone can run those.
 pub(crate) const DOC: &str = "doc";
 
@@ -37,7 +41,11 @@ pub(crate) fn suite_of(package: &str, target: &Target) -> Option<Suite> {
         }
         (TESTS, Kind::Test, "browser") => suite("browser", "the pages in Chromium", &[Need::Browser]),
         (TESTS, Kind::Test, CLIENTS) => {
-            suite(CLIENTS, "the sandboxes against clients of others; see xtask clients", NOTHING)
+            suite(CLIENTS, "the sandboxes against clients of others; only when asked for", NOTHING)
+        }
+        (TESTS, Kind::Test, PEERS) => {
+            let needs = &[Need::Postgres, Need::Browser, Need::Node];
+            suite(PEERS, "the whole service against OAuth servers of others; only when asked for", needs)
         }
         (TESTS, Kind::Test, own) => suite(own, "the whole service", SERVERS),
         (_, Kind::Lib | Kind::Bin, _) => suite("unit", "each crate by itself, no socket, no file", NOTHING),
@@ -94,6 +102,7 @@ mod tests {
             ("holdfast-tests", Kind::Test, "browser", Some("browser")),
             ("holdfast-tests", Kind::Test, "torture", Some("torture")),
             ("holdfast-tests", Kind::Test, "clients", Some("clients")),
+            ("holdfast-tests", Kind::Test, "peers", Some("peers")),
             ("holdfast-tests", Kind::Other, "story", None),
         ];
         for (package, kind, name, suite) in table {

@@ -14,7 +14,7 @@ use anyhow::{bail, ensure};
 use serde_json::Value;
 
 use crate::{
-    apt,
+    apt, foreign,
     postgres::{self, Postgres},
     redis::{self, Redis},
     report::{Ended, Report},
@@ -70,6 +70,10 @@ pub(crate) fn run(
     missing.extend(postgres.iter().filter_map(postgres::Plan::missing));
     missing.extend(redis.iter().filter_map(redis::Plan::missing));
     apt::install(&missing)?;
+    let mut settings: Vec<_> = settings.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+    for suite in suites.iter().filter(|suite| suites::FOREIGN.contains(&suite.name.as_str())) {
+        settings.push(foreign::install(&workspace, &suite.name)?);
+    }
 
     let mut report = Report::new("suite");
     let mut binaries = BTreeMap::<String, Vec<Binary<'_>>>::new();
@@ -98,7 +102,7 @@ pub(crate) fn run(
             break;
         }
         let binaries = binaries.get(&suite.name).map_or(&[][..], Vec::as_slice);
-        report.step(&suite.name, || execute(suite, binaries, &servers, passed_on, settings, BINARY_BOUND + more));
+        report.step(&suite.name, || execute(suite, binaries, &servers, passed_on, &settings, BINARY_BOUND + more));
     }
     drop(servers);
     let fine = report.close();
@@ -113,7 +117,8 @@ fn chosen(mut suites: Vec<Suite>, wanted: &[String]) -> anyhow::Result<Vec<Suite
             bail!("there is no suite {name}; there are: {}", names.join(", "));
         }
     }
-    suites.retain(|suite| if wanted.is_empty() { suite.name != suites::CLIENTS } else { wanted.contains(&suite.name) });
+    let foreign = |suite: &Suite| suites::FOREIGN.contains(&suite.name.as_str());
+    suites.retain(|suite| if wanted.is_empty() { !foreign(suite) } else { wanted.contains(&suite.name) });
     Ok(suites)
 }
 
@@ -146,7 +151,7 @@ fn execute(
     binaries: &[Binary<'_>],
     servers: &Servers,
     passed_on: &[String],
-    settings: &[(&str, String)],
+    settings: &[(String, String)],
     bound: Duration,
 ) -> anyhow::Result<Ended> {
     let mut failed = Vec::new();

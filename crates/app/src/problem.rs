@@ -9,6 +9,7 @@ use axum::{
 };
 use holdfast_core::{
     AuthError, ConnectorId,
+    credential::Trouble,
     error::{Error, ErrorKind, Retry},
     ports::StoreError,
 };
@@ -213,9 +214,11 @@ impl Problem {
                 S::SERVICE_UNAVAILABLE,
                 "refresh_unavailable",
                 format!(
-                    "There is no token at the moment ({}): {}. Nobody has to reconnect.",
+                    "There is no token at the moment ({}): {}. Nobody has to reconnect{}.",
                     class.as_str(),
-                    bare(&detail)
+                    bare(&detail),
+                    // A lost answer or a refusal that is held may end in that.
+                    if matches!(class, Trouble::Ambiguous | Trouble::Held) { " yet" } else { "" }
                 ),
             )
             .retry_after(retry_after),
