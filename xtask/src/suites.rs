@@ -44,7 +44,7 @@ pub(crate) fn suite_of(package: &str, target: &Target) -> Option<Suite> {
             suite(CLIENTS, "the sandboxes against clients of others; only when asked for", NOTHING)
         }
         (TESTS, Kind::Test, PEERS) => {
-            let needs = &[Need::Postgres, Need::Browser, Need::Node];
+            let needs = &[Need::Postgres, Need::Browser];
             suite(PEERS, "the whole service against OAuth servers of others; only when asked for", needs)
         }
         (TESTS, Kind::Test, own) => suite(own, "the whole service", SERVERS),

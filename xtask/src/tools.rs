@@ -1,4 +1,4 @@
-//! Programs that tests start themselves: a browser with its driver, a mail server, Node.js.
+//! Programs that tests start themselves: a browser with its driver, a mail server.
 
 use std::{
     fmt,
@@ -35,8 +35,6 @@ pub(crate) enum Need {
     Browser,
     /// aiosmtpd, for Debian's Python.
     MailServer,
-    /// Node.js with npm.
-    Node,
 }
 
 /// A need that is no server of ours, looked for on this machine.
@@ -53,7 +51,6 @@ impl Tool {
             Need::Postgres | Need::Redis => None,
             Need::Browser => Some(browser()),
             Need::MailServer => Some(mail_server()),
-            Need::Node => Some(node()),
         }
     }
 
@@ -98,12 +95,5 @@ fn mail_server() -> Tool {
     let there = import.status().is_ok_and(|status| status.success());
     let what = "aiosmtpd, a mail server";
     let missing = Missing { what: "aiosmtpd", packages: vec!["python3-aiosmtpd"], or: String::new() };
-    Tool { what, missing: (!there).then_some(missing) }
-}
-
-fn node() -> Tool {
-    let there = ["node", "npm"].iter().all(|name| find_in_path(name).is_some());
-    let (what, or) = ("Node.js with npm", "put Node.js 20 or later into PATH".to_owned());
-    let missing = Missing { what: "Node.js", packages: vec!["nodejs", "npm"], or };
     Tool { what, missing: (!there).then_some(missing) }
 }
