@@ -25,6 +25,7 @@ mod m20261130_160000_claim_grants;
 mod m20261130_160000_own_oauth_apps;
 mod m20261130_170000_keep_what_was_found;
 mod m20261130_170000_provider_migrations;
+mod m20261130_180000_jobs;
 
 /// All steps, in order.
 pub struct Migrator;
@@ -54,6 +55,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261130_160000_own_oauth_apps::Migration),
             Box::new(m20261130_170000_keep_what_was_found::Migration),
             Box::new(m20261130_170000_provider_migrations::Migration),
+            Box::new(m20261130_180000_jobs::Migration),
         ]
     }
 }

@@ -66,4 +66,6 @@ ids! {
     AgentId = "agent";
     /// One go of an agent.
     RunId = "run";
+    /// A job of the queue.
+    JobId = "job";
 }

@@ -9,6 +9,7 @@
 //! - [`api_client`]: the authenticated client that adapters call their service with.
 //! - [`ticket`], [`helpdesk`]: the ticket model and the tools that all helpdesks share.
 //! - [`agent`], [`tool`], [`playbook`]: who acts, what it may do, and the runner that needs no AI.
+//! - [`job`]: background work that is stored before it is done.
 
 pub mod agent;
 pub mod api_client;
@@ -18,6 +19,7 @@ pub mod exchange;
 pub mod health;
 pub mod helpdesk;
 pub mod id;
+pub mod job;
 pub mod mask;
 #[cfg(feature = "mutants")]
 pub mod mutants;
@@ -37,7 +39,7 @@ pub use api_client::ApiClient;
 pub use credential::{Credential, Fingerprint, Secret, Snapshot, TokenSet, Version};
 pub use error::{Error, ErrorKind, Retry};
 pub use health::Health;
-pub use id::{AgentId, ConnectorId, CredentialId, ExchangeId, OrgId, RunId};
+pub use id::{AgentId, ConnectorId, CredentialId, ExchangeId, JobId, OrgId, RunId};
 pub use oauth_app::AppId;
 pub use provider::{About, Account, Auth, Identity, OAuth2, Provider, Providers};
 pub use refresh::{AuthError, Engine, Need};

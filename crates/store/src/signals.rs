@@ -15,6 +15,7 @@ use tokio::sync::broadcast;
 use tracing::{info, warn};
 
 use crate::{
+    jobs::JobsChanged,
     patience::PATIENCE,
     sql::{self, because, values},
     store::{Kind, Store},
@@ -40,6 +41,8 @@ const NEVER: u64 = u64::MAX;
 pub(crate) struct Hub {
     kind: Kind,
     sender: broadcast::Sender<Signal>,
+    /// Apart from the others: where jobs are many, nobody's memory is to be dropped for falling behind them.
+    jobs: broadcast::Sender<JobsChanged>,
     /// When a ping last came back, by our uptime in milliseconds.
     heard_ms: AtomicU64,
     /// Grows with each silence.
@@ -48,12 +51,22 @@ pub(crate) struct Hub {
 
 impl Hub {
     pub(crate) fn new(kind: Kind) -> Self {
-        Self { kind, sender: broadcast::Sender::new(CAPACITY), heard_ms: AtomicU64::new(NEVER), era: AtomicU64::new(0) }
+        Self {
+            kind,
+            sender: broadcast::Sender::new(CAPACITY),
+            jobs: broadcast::Sender::new(CAPACITY),
+            heard_ms: AtomicU64::new(NEVER),
+            era: AtomicU64::new(0),
+        }
     }
 
     pub(crate) fn send(&self, signal: Signal) {
         // Without receivers there is nobody to tell.
         let _receivers = self.sender.send(signal);
+    }
+
+    pub(crate) fn send_jobs(&self, changed: &JobsChanged) {
+        let _receivers = self.jobs.send(changed.clone());
     }
 }
 
@@ -103,6 +116,11 @@ impl Store {
                 self.tell(Signal::All);
             }
         }
+    }
+
+    /// Jobs that change, from now on. Whoever falls behind has to look at them all.
+    pub fn subscribe_jobs(&self) -> broadcast::Receiver<JobsChanged> {
+        self.inner.hub.jobs.subscribe()
     }
 
     /// To the receivers of this process, where there is no other.
