@@ -12,10 +12,11 @@ const INDEXES: [&str; 8] = [
     "CREATE INDEX jobs_ready ON jobs (kind, org_id, lane, due_at, id) WHERE state = 'ready'",
     "CREATE INDEX jobs_waiting ON jobs (due_at) WHERE state = 'waiting'",
     "CREATE INDEX jobs_running ON jobs (kind, lane) WHERE state = 'running'",
-    "CREATE INDEX jobs_parked ON jobs (connector_id, parked_at) WHERE state = 'parked'",
+    // What a change of the connector's health moves.
+    "CREATE INDEX jobs_open ON jobs (lane, state, due_at, id) WHERE state IN ('ready', 'waiting', 'parked')",
+    "CREATE INDEX jobs_parked ON jobs (parked_at) WHERE state = 'parked'",
     "CREATE INDEX jobs_dead ON jobs (org_id, id) WHERE state = 'dead'",
-    "CREATE INDEX jobs_open_on_connector ON jobs (connector_id) WHERE state IN ('ready', 'waiting')",
-    "CREATE INDEX jobs_over ON jobs (ended_at) WHERE ended_at IS NOT NULL",
+    "CREATE INDEX jobs_over ON jobs (state, ended_at) WHERE ended_at IS NOT NULL",
     "CREATE INDEX jobs_by_org ON jobs (org_id, id)",
 ];
 
@@ -26,7 +27,7 @@ impl MigrationTrait for Migration {
     }
 
     async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
-        // `lane` is the connector of jobs that work with one, else empty. `claim` grows with each claim and marks its
+        // `lane` is the connector of jobs that work with one, else `-`. `claim` grows with each claim and marks its
         // holder's acts; the lease ends by the database's clock. `attempts` are those that count. The connector is no
         // foreign key, because a job says what became of it after that is gone.
         let jobs = Table::create()

@@ -69,7 +69,7 @@ impl Effect {
     /// Whether it is a matter of our own rows alone, and so done in the transaction of the change: nothing is left to
     /// be carried out, and no moment lies between.
     pub fn is_immediate(self) -> bool {
-        matches!(self, Self::StopAgents | Self::ReactivateAgents)
+        matches!(self, Self::StopAgents | Self::ReactivateAgents | Self::ParkJobs | Self::ReleaseJobs)
     }
 
     /// The stable word in the outbox.

@@ -1,5 +1,9 @@
-//! Jobs: units of background work that are stored before they are done. What they are; how they are kept is the store's
-//! matter, and how they are done the app's.
+//! Jobs: units of background work that are stored before they are done. What they are, and every decision about them as a
+//! pure function; how they are kept is the store's matter, and how they are done the app's.
+
+mod decide;
+
+pub use decide::{Admission, Fault, Next, Outcome, Policy, admission, after, backoff};
 
 use serde::{Deserialize, Serialize};
 
@@ -42,7 +46,7 @@ impl Kind {
         Self::ALL.into_iter().find(|kind| kind.as_str() == word)
     }
 
-    /// Whether it works with its connector, and so waits while that cannot be used. The others only tell of it.
+    /// Whether it works with its connector, and so waits while that cannot be used. The others only tell of one.
     pub fn needs_connector(self) -> bool {
         matches!(self, Self::Event | Self::Sync | Self::AgentRun | Self::Subscription)
     }

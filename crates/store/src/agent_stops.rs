@@ -70,8 +70,13 @@ async fn lock(tx: &impl ConnectionTrait, which: &str, connector: &ConnectorId) -
 }
 
 impl Store {
-    /// After a commit that changed a connector's health: tells of every agent on it. On PostgreSQL triggers have.
-    pub(crate) async fn agents_on_changed(&self, connector: &ConnectorId) {
+    /// After a commit that changed a connector's health: tells of every agent on it, where no trigger has, and of its jobs.
+    pub(crate) async fn health_changed(&self, connector: &ConnectorId) {
+        self.jobs_of_changed(connector).await;
+        self.agents_on_changed(connector).await;
+    }
+
+    async fn agents_on_changed(&self, connector: &ConnectorId) {
         if self.kind() == Kind::Postgres {
             return;
         }

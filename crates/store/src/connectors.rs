@@ -17,6 +17,7 @@ use crate::{
     credentials::{WriteSecret, lock_of},
     extras,
     health::{Change, patients},
+    jobs::end_lane,
     patience::Patient,
     row::{self, Columns, Row},
     seal::DataKey,
@@ -187,7 +188,9 @@ impl Store {
         let held: Option<Row> = sql::one(&tx, doing, sql, values![id.as_str()]).await?;
         let mut held = held.map_or(Secret::Absent, |row| row.secret(&self.inner.sealer));
         // No recovery comes after this: the cause stays until a person binds another connector.
-        let agents = agent_stops::stop(&tx, id, StopReason::Deleted, self.clock().now()).await?;
+        let now = self.clock().now();
+        let agents = agent_stops::stop(&tx, id, StopReason::Deleted, now).await?;
+        let jobs = end_lane(&tx, id.as_str(), StopReason::Deleted, now).await?;
         sql::run(&tx, doing, "DELETE FROM connectors WHERE id = $1", values![id.as_str()]).await?;
         let others = patients(&tx, doing, "credential_id = $1", &locked.id).await?;
         if others.is_empty() {
@@ -198,6 +201,7 @@ impl Store {
         }
         tx.commit().await.map_err(failed(doing))?;
         self.connector_changed(id);
+        self.jobs_moved(&jobs);
         for agent in &agents {
             self.agent_changed(agent);
         }

@@ -163,7 +163,7 @@ impl Store {
         tx.commit().await.map_err(failed(doing))?;
         self.credential_changed(&snapshot.credential.id).await;
         for patient in sharing {
-            self.agents_on_changed(&patient.id.into()).await;
+            self.health_changed(&patient.id.into()).await;
         }
         Ok(Granted::Yes(Box::new(snapshot)))
     }
@@ -255,7 +255,7 @@ impl Store {
         }
         tx.commit().await.map_err(failed(doing))?;
         self.connector_changed(id);
-        self.agents_on_changed(id).await;
+        self.health_changed(id).await;
         Ok(Some(held))
     }
 }

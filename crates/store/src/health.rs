@@ -6,6 +6,7 @@ use holdfast_core::{
     agent::StopReason,
     credential::Reason,
     health::{Effect, Event},
+    job::{self, Admission},
     ports::{Changed, Close, Exchange, Failure, StoreError},
 };
 use sea_orm::{ConnectionTrait, FromQueryResult};
@@ -15,6 +16,7 @@ use crate::{
     agent_stops,
     credentials::{lock, lock_of},
     exchanges::close_with_marks,
+    jobs::{end_lane, park_lane, release_lane},
     outbox, row,
     sql::{self, failed, micros, values},
     store::Store,
@@ -104,7 +106,7 @@ impl Store {
         self.credential_changed(credential).await;
         if changed == Changed::Yes {
             for patient in &sick {
-                self.agents_on_changed(&patient.id.as_str().into()).await;
+                self.health_changed(&patient.id.as_str().into()).await;
             }
         }
         Ok(changed)
@@ -135,13 +137,13 @@ impl Store {
         tx.commit().await.map_err(failed(doing))?;
         if changed == Changed::Yes {
             self.connector_changed(connector);
-            self.agents_on_changed(connector).await;
+            self.health_changed(connector).await;
         }
         Ok(changed)
     }
 
     /// Moves one connector as [`Health::next`] says, with a line in the timeline and its effects: agents are stopped and
-    /// reactivated here, what is left to be carried out goes to the outbox.
+    /// reactivated, jobs parked and released here, what is left to be carried out goes to the outbox.
     pub(crate) async fn change(
         &self,
         tx: &impl ConnectionTrait,
@@ -186,6 +188,12 @@ impl Store {
         if effects.contains(&Effect::ReactivateAgents) {
             agent_stops::reactivate(tx, &connector, change.at).await?;
         }
+        // Not all at once: whoever meets the rest moves it (see `jobs::lanes`).
+        match job::admission(Some(to)) {
+            Admission::Run => release_lane(tx, &patient.id, change.at).await?,
+            Admission::Park => park_lane(tx, &patient.id, change.at).await?,
+            Admission::End(reason) => end_lane(tx, &patient.id, reason, change.at).await?,
+        };
         let left: Vec<_> = effects.iter().copied().filter(|effect| !effect.is_immediate()).collect();
         outbox::insert(self, tx, &org, &connector, epoch, &left, &payload, change.at).await?;
         let line = Entry {

@@ -143,7 +143,7 @@ impl Store {
         tx.commit().await.map_err(failed(doing))?;
         if changed == Changed::Yes {
             self.credential_changed(&credential).await;
-            self.agents_on_changed(&verdict.connector_id.as_str().into()).await;
+            self.health_changed(&verdict.connector_id.as_str().into()).await;
         }
         Ok(changed)
     }

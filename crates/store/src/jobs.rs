@@ -2,20 +2,44 @@
 //!
 //! A job is written in the transaction of what it follows from, so that neither is there without the other. Its key is
 //! unique within org and kind for as long as the row is kept: what asks for the same work twice finds it there.
+//!
+//! - `claim`: whose turn it is, and the right to a job for as long as its lease.
+//! - `settle`: what became of an attempt, and of those whose replica is gone.
+//! - `lanes`: the jobs of a connector follow its health.
+//! - `hand`: people try again and discard.
+//! - `list`: what is shown and counted, and what is forgotten.
+
+mod claim;
+mod hand;
+mod lanes;
+mod list;
+mod settle;
 
 use chrono::{DateTime, Utc};
 use holdfast_core::{
     ConnectorId, JobId, OrgId,
-    job::{Kind, State},
+    job::{Fault, Kind, State},
     ports::StoreError,
 };
-use sea_orm::ConnectionTrait;
+use sea_orm::{ConnectionTrait, FromQueryResult};
 use serde_json::Value;
+use tracing::warn;
 
 use crate::{
-    sql::{self, micros, values},
+    sql::{self, micros, nonsense, values},
     store::Store,
 };
+
+pub use claim::{ClaimedJob, JobClaims, JobsWanted, Turn};
+pub use hand::{ByHand, Did};
+pub(crate) use lanes::{end_lane, park_lane, release_lane};
+pub use list::{JobAttempt, JobCount, JobFilter};
+pub use settle::Attempt;
+
+/// The lane of jobs that need no connector.
+const NO_LANE: &str = "-";
+/// Rows that one statement moves at most: it has to end well within what a statement may take.
+const ROWS: i64 = 1000;
 
 /// Work to be done.
 #[derive(Clone, Debug)]
@@ -36,6 +60,108 @@ pub struct NewJob {
     pub due_at: DateTime<Utc>,
     /// Now.
     pub at: DateTime<Utc>,
+}
+
+/// A job as it is stored.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Job {
+    /// Its id; newer ones are greater.
+    pub id: JobId,
+    /// Whose.
+    pub org: OrgId,
+    /// What it does.
+    pub kind: Kind,
+    /// Names the work.
+    pub key: String,
+    /// The connector that it works with, or tells of.
+    pub connector: Option<ConnectorId>,
+    /// What it is about.
+    pub subject: String,
+    /// What its handler needs.
+    pub payload: Value,
+    /// Where it is.
+    pub state: State,
+    /// Not before.
+    pub due_at: DateTime<Utc>,
+    /// Attempts that count, the one under way among them.
+    pub attempts: u32,
+    /// The replica that had it last.
+    pub holder: Option<String>,
+    /// When it was asked for.
+    pub created_at: DateTime<Utc>,
+    /// When its last attempt began.
+    pub started_at: Option<DateTime<Utc>>,
+    /// Since when it waits for its connector.
+    pub parked_at: Option<DateTime<Utc>>,
+    /// When it was over.
+    pub ended_at: Option<DateTime<Utc>>,
+    /// Why it is where it is, where something went wrong.
+    pub fault: Option<Fault>,
+    /// Who tried it again, or discarded it, last.
+    pub actor: Option<String>,
+}
+
+const COLUMNS: &str = "id, org_id, kind, key, connector_id, subject, payload, state, due_at, attempts, claim, holder, \
+                       created_at, started_at, parked_at, ended_at, code, detail, actor";
+
+#[derive(FromQueryResult)]
+struct Row {
+    id: String,
+    org_id: String,
+    kind: String,
+    key: String,
+    connector_id: Option<String>,
+    subject: String,
+    payload: Value,
+    state: String,
+    due_at: DateTime<Utc>,
+    attempts: i64,
+    claim: i64,
+    holder: Option<String>,
+    created_at: DateTime<Utc>,
+    started_at: Option<DateTime<Utc>>,
+    parked_at: Option<DateTime<Utc>>,
+    ended_at: Option<DateTime<Utc>>,
+    code: Option<String>,
+    detail: Option<String>,
+    actor: Option<String>,
+}
+
+impl TryFrom<Row> for Job {
+    type Error = StoreError;
+
+    fn try_from(row: Row) -> Result<Self, StoreError> {
+        Ok(Self {
+            kind: kind(&row.kind, &row.id)?,
+            state: State::parse(&row.state).ok_or_else(|| nonsense("jobs", "state", &row.id))?,
+            attempts: u32::try_from(row.attempts).map_err(|_| nonsense("jobs", "attempts", &row.id))?,
+            fault: row.code.map(|code| Fault::new(code, row.detail.unwrap_or_default())),
+            id: row.id.into(),
+            org: row.org_id.into(),
+            key: row.key,
+            connector: row.connector_id.map(ConnectorId::from),
+            subject: row.subject,
+            payload: row.payload,
+            due_at: row.due_at,
+            holder: row.holder,
+            created_at: row.created_at,
+            started_at: row.started_at,
+            parked_at: row.parked_at,
+            ended_at: row.ended_at,
+            actor: row.actor,
+        })
+    }
+}
+
+fn kind(word: &str, job: &str) -> Result<Kind, StoreError> {
+    Kind::parse(word).ok_or_else(|| nonsense("jobs", "kind", job))
+}
+
+/// What moved, to be told of.
+#[derive(FromQueryResult)]
+pub(crate) struct Moved {
+    org_id: String,
+    kind: String,
 }
 
 /// Jobs of an org and kind: there are new ones, or some have moved.
@@ -80,7 +206,7 @@ pub(crate) async fn enqueue(store: &Store, db: &impl ConnectionTrait, job: &NewJ
         job.kind.as_str(),
         job.key.as_str(),
         connector,
-        connector.filter(|_| job.kind.needs_connector()).unwrap_or_default(),
+        connector.filter(|_| job.kind.needs_connector()).unwrap_or(NO_LANE),
         job.subject.as_str(),
         job.payload.clone(),
         state.as_str(),
@@ -110,6 +236,32 @@ impl Store {
     /// trigger of the schema does it: `NOTIFY` in the writing transaction lets PostgreSQL commit only one at a time.
     /// Where a crash comes between, the workers' poll finds the job.
     pub(crate) fn jobs_changed(&self, org: &OrgId, kind: Kind) {
-        self.inner.hub.send_jobs(&JobsChanged { org: org.clone(), kind });
+        self.tell_of_jobs(JobsChanged { org: org.clone(), kind });
+    }
+
+    /// After a commit that changed a connector's health.
+    pub(crate) async fn jobs_of_changed(&self, connector: &ConnectorId) {
+        let sql = "SELECT org_id AS id FROM connectors WHERE id = $1";
+        match sql::one::<sql::Id>(self.db(), "tell of a change", sql, values![connector.as_str()]).await {
+            Ok(Some(org)) => {
+                for kind in Kind::ALL.into_iter().filter(|kind| kind.needs_connector()) {
+                    self.jobs_changed(&org.id.as_str().into(), kind);
+                }
+            }
+            Ok(None) => {}
+            Err(error) => warn!(error = %error, "cannot tell that jobs moved; a poll finds them"),
+        }
+    }
+
+    /// The same of many. A kind that makes no sense is nobody's to wait for.
+    pub(crate) fn jobs_moved(&self, moved: &[Moved]) {
+        let mut told: Vec<(&str, &str)> = moved.iter().map(|row| (row.org_id.as_str(), row.kind.as_str())).collect();
+        told.sort_unstable();
+        told.dedup();
+        for (org, kind) in told {
+            if let Some(kind) = Kind::parse(kind) {
+                self.jobs_changed(&org.into(), kind);
+            }
+        }
     }
 }

@@ -58,7 +58,10 @@ pub use claims::{GrantClaim, GrantClaimed, Rival};
 pub use connectors::{Created, NewConnector};
 pub use due::DueCount;
 pub use grants::{Connected, Grant, Granted};
-pub use jobs::{Enqueued, JobsChanged, NewJob};
+pub use jobs::{
+    Attempt, ByHand, ClaimedJob, Did, Enqueued, Job, JobAttempt, JobClaims, JobCount, JobFilter, JobsChanged,
+    JobsWanted, NewJob, Turn,
+};
 pub use keys::ApiKey;
 pub use lifeboat::{CheckedGrant, KeptGrant, LifeboatState, Spool};
 pub use lines::{ConnectorLine, LineCount, LineFilter, LineState};

@@ -21,7 +21,7 @@ impl Store {
         let work = async {
             match self.kind() {
                 Kind::Sqlite => self.live().await,
-                Kind::Postgres => tokio::join!(self.live(), self.listen(), self.call()).0,
+                Kind::Postgres => tokio::join!(self.live(), self.listen(), self.call(), self.tell_others_of_jobs()).0,
             }
         };
         tokio::select! {

@@ -68,8 +68,9 @@ impl Store {
         let close = "UPDATE exchanges SET closed_at = $1, outcome = $2 WHERE closed_at IS NULL";
         let values = values![micros(self.clock().now()), OutcomeKind::OwnerLost.as_str()];
         let closed = sql::run(&tx, doing, close, values).await?;
-        // Nobody is running them any more: the next look ends them.
+        // Nobody is running them any more: the next look sees to them.
         sql::run(&tx, doing, "UPDATE runs SET lease_expires_at_ms = 0 WHERE state = 'running'", values![]).await?;
+        sql::run(&tx, doing, "UPDATE jobs SET lease_expires_at_ms = 0 WHERE state = 'running'", values![]).await?;
         tx.commit().await.map_err(failed(doing))?;
         self.tell(Signal::All);
         Ok(closed)

@@ -2,16 +2,20 @@
 //! replica, this one too, and a ping that has to come back proves that they are heard.
 
 use std::{
-    sync::atomic::{AtomicU64, Ordering},
+    collections::BTreeSet,
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
 use holdfast_core::{
-    AgentId, ConnectorId, CredentialId,
+    AgentId, ConnectorId, CredentialId, job,
     ports::{Signal, Signals, StoreError},
 };
 use sqlx::postgres::PgListener;
-use tokio::sync::broadcast;
+use tokio::sync::{Notify, broadcast};
 use tracing::{info, warn};
 
 use crate::{
@@ -35,6 +39,8 @@ const RETRY: Duration = Duration::from_millis(50);
 const RETRY_CAP: Duration = Duration::from_secs(1);
 /// The one channel.
 const CHANNEL: &str = "holdfast";
+/// Orgs and kinds in one notice, whose length PostgreSQL bounds at 8000 bytes.
+const TOLD_AT_ONCE: usize = 100;
 const NEVER: u64 = u64::MAX;
 
 /// Where signals meet their receivers.
@@ -43,6 +49,9 @@ pub(crate) struct Hub {
     sender: broadcast::Sender<Signal>,
     /// Apart from the others: where jobs are many, nobody's memory is to be dropped for falling behind them.
     jobs: broadcast::Sender<JobsChanged>,
+    /// What other replicas have not been told of yet.
+    untold: Mutex<BTreeSet<JobsChanged>>,
+    tell: Notify,
     /// When a ping last came back, by our uptime in milliseconds.
     heard_ms: AtomicU64,
     /// Grows with each silence.
@@ -55,6 +64,8 @@ impl Hub {
             kind,
             sender: broadcast::Sender::new(CAPACITY),
             jobs: broadcast::Sender::new(CAPACITY),
+            untold: Mutex::default(),
+            tell: Notify::new(),
             heard_ms: AtomicU64::new(NEVER),
             era: AtomicU64::new(0),
         }
@@ -65,8 +76,8 @@ impl Hub {
         let _receivers = self.sender.send(signal);
     }
 
-    pub(crate) fn send_jobs(&self, changed: &JobsChanged) {
-        let _receivers = self.jobs.send(changed.clone());
+    fn untold(&self) -> MutexGuard<'_, BTreeSet<JobsChanged>> {
+        self.untold.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -121,6 +132,56 @@ impl Store {
     /// Jobs that change, from now on. Whoever falls behind has to look at them all.
     pub fn subscribe_jobs(&self) -> broadcast::Receiver<JobsChanged> {
         self.inner.hub.jobs.subscribe()
+    }
+
+    /// Tells this process at once, and the others soon.
+    pub(crate) fn tell_of_jobs(&self, changed: JobsChanged) {
+        let hub = &self.inner.hub;
+        // Without receivers there is nobody to tell.
+        let _receivers = hub.jobs.send(changed.clone());
+        if hub.kind == Kind::Postgres {
+            hub.untold().insert(changed);
+            hub.tell.notify_one();
+        }
+    }
+
+    /// Tells the other replicas of jobs, each time of all that came together meanwhile: a statement at a time, and none
+    /// that holds up who writes jobs.
+    pub(crate) async fn tell_others_of_jobs(&self) {
+        loop {
+            self.inner.hub.tell.notified().await;
+            loop {
+                let told: Vec<JobsChanged> = {
+                    let mut untold = self.inner.hub.untold();
+                    let rest = untold.iter().nth(TOLD_AT_ONCE).cloned();
+                    let rest = rest.map_or_else(BTreeSet::new, |first| untold.split_off(&first));
+                    std::mem::replace(&mut *untold, rest).into_iter().collect()
+                };
+                if told.is_empty() {
+                    break;
+                }
+                let told: Vec<String> =
+                    told.iter().map(|changed| format!("{} {}", changed.kind.as_str(), changed.org)).collect();
+                let payload = format!("jobs:{}:{}", self.inner.options.replica, told.join(","));
+                let sql = "SELECT pg_notify($1, $2)";
+                if let Err(error) = sql::run(self.db(), "tell of jobs", sql, values![CHANNEL, payload]).await {
+                    warn!(error = %error, "cannot tell other replicas of jobs; their poll finds them");
+                }
+            }
+        }
+    }
+
+    /// Another replica has told of these.
+    fn hear_of_jobs(&self, told: &str) {
+        let Some((replica, told)) = told.split_once(':') else { return };
+        if replica == self.inner.options.replica {
+            return;
+        }
+        for changed in told.split(',').filter_map(|changed| changed.split_once(' ')) {
+            if let (Some(kind), org) = (job::Kind::parse(changed.0), changed.1.into()) {
+                let _receivers = self.inner.hub.jobs.send(JobsChanged { org, kind });
+            }
+        }
     }
 
     /// To the receivers of this process, where there is no other.
@@ -191,6 +252,7 @@ impl Store {
                 Some(("agent", id)) => self.inner.hub.send(Signal::Agent(id.into())),
                 Some(("key", id)) => self.inner.hub.send(Signal::ApiKey(id.to_owned())),
                 Some(("app", provider)) => self.inner.hub.send(Signal::OAuthApp(provider.to_owned())),
+                Some(("jobs", told)) => self.hear_of_jobs(told),
                 _ if notification.payload() == own_ping => self.hear(),
                 _ => {}
             }

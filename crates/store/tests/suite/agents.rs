@@ -56,7 +56,7 @@ pub(crate) async fn agent(store: &Store, org: &OrgId, id: &AgentId) -> Agent {
 }
 
 /// Another connector of the org Acme.
-async fn another(store: &Store, org: &OrgId, account: &str) -> ConnectorId {
+pub(crate) async fn another(store: &Store, org: &OrgId, account: &str) -> ConnectorId {
     let new = new_connector(org, account, Secret::Tokens(tokens("first")));
     match store.create_connector(&new).await.unwrap() {
         Created::New(id) => id,
@@ -70,7 +70,7 @@ pub(crate) async fn fail(store: &Store, connector: &ConnectorId) {
     assert_eq!(failed, Changed::Yes);
 }
 
-async fn heal(store: &Store, connector: &ConnectorId) -> Changed {
+pub(crate) async fn heal(store: &Store, connector: &ConnectorId) -> Changed {
     let version = load(store, connector).await.credential.version;
     store.heal(connector, version, Event::TestPassed, moment(400)).await.unwrap()
 }
