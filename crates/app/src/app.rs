@@ -23,6 +23,7 @@ use crate::{
     config::{Config, LockBackend},
     connect::{Consents, Links},
     demo::Demo,
+    jobs::Jobs,
     keys::Keys,
     mail::Mail,
     metrics::Metrics,
@@ -72,6 +73,8 @@ pub struct App {
     pub views: Views,
     /// What the agents of this replica share.
     pub agents: Agents,
+    /// What the jobs of this replica share.
+    pub jobs: Jobs,
     /// Set before anything is served, where this is a demo.
     pub demo: OnceLock<Demo>,
     /// What aliases meant lately.
@@ -161,6 +164,7 @@ impl App {
             consents: Consents::default(),
             views,
             agents: Agents::default(),
+            jobs: Jobs::new(),
             demo: OnceLock::new(),
             aliases: Aliases::default(),
             clients: Clients::default(),

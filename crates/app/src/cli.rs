@@ -42,7 +42,7 @@ async fn dispatch(args: Args) -> anyhow::Result<ExitCode> {
     match &args.command {
         // Neither needs settings, which may still lack the very key; the demo has its own.
         Command::MasterKey(MasterKeyCommand::New) => return master_key::new(output),
-        Command::Demo(demo) => return demo::run(demo).await,
+        Command::Demo(demo) => return Box::pin(demo::run(demo)).await,
         Command::Provider(ProviderCommand::Check { file }) => return provider::check(file, output),
         _ => {}
     }
@@ -53,7 +53,7 @@ async fn dispatch(args: Args) -> anyhow::Result<ExitCode> {
     let config = loaded?;
     logging::init(&config.log, args.command.usual_log_filter());
     match args.command {
-        Command::Serve(_) => serve::run(config).await,
+        Command::Serve(_) => Box::pin(serve::run(config)).await,
         Command::Migrate(migrate) => migrate::run(&config, migrate.command, output).await,
         Command::User(command) => ask::user(config, command, output).await,
         Command::Key(command) => ask::key(config, command, output).await,

@@ -5,6 +5,7 @@
 mod agents;
 mod check;
 mod error;
+mod jobs;
 mod sections;
 mod source;
 mod values;
@@ -21,6 +22,7 @@ use url::{Host, Url};
 
 pub use agents::AgentsConfig;
 pub use error::ConfigError;
+pub use jobs::{JobsConfig, KindConfig};
 pub use sections::{
     CacheConfig, ConnectConfig, Database, LifeboatConfig, LockBackend, LockConfig, LogConfig, LogFormat, MailConfig,
     NetworkConfig, OAuthAppConfig, OperatorConfig, PrivateHost, ProviderConfig, ProvidersConfig, ProxyConfig,
@@ -58,6 +60,8 @@ pub struct Config {
     pub lifeboat: LifeboatConfig,
     /// `[agents]`
     pub agents: AgentsConfig,
+    /// `[jobs]`
+    pub jobs: JobsConfig,
     /// `[lock]`
     pub lock: LockConfig,
     /// `[oauth_apps.PROVIDER]`

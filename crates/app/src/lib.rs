@@ -25,6 +25,7 @@ pub mod config;
 pub mod connect;
 pub mod demo;
 mod giving_back;
+pub mod jobs;
 pub mod keys;
 pub mod logging;
 pub mod mail;

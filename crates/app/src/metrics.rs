@@ -30,6 +30,13 @@ pub(crate) const CLOCK_AHEAD: &str = "holdfast_clock_ahead_seconds";
 pub(crate) const EXCHANGES_OPEN: &str = "holdfast_exchanges_open";
 /// Runs of agents that ended here.
 pub(crate) const AGENT_RUNS: &str = "holdfast_agent_runs_total";
+/// Attempts at jobs that ended here.
+pub(crate) const JOB_ATTEMPTS: &str = "holdfast_job_attempts_total";
+pub(crate) const JOB_SECONDS: &str = "holdfast_job_seconds";
+/// Set when the numbers are asked for.
+pub(crate) const JOBS: &str = "holdfast_jobs";
+/// Set when the numbers are asked for.
+pub(crate) const JOBS_OLDEST_SECONDS: &str = "holdfast_jobs_oldest_seconds";
 /// Counted where mail is sent.
 pub(crate) const MAILS: &str = "holdfast_mails_total";
 /// Set when the numbers are asked for, as all of the lifeboat's.
@@ -93,6 +100,14 @@ fn describe() {
     describe_counter!(FALSE_ALARMS, Unit::Count, avoided);
     describe_gauge!(HELD, Unit::Count, "Connectors whose refusal is held since their provider refuses so many");
     describe_counter!(AGENT_RUNS, Unit::Count, "Runs of agents that ended, by outcome");
+    describe_counter!(JOB_ATTEMPTS, Unit::Count, "Attempts at jobs that ended, by kind and outcome");
+    describe_histogram!(JOB_SECONDS, Unit::Seconds, "Duration of an attempt at a job, by kind");
+    describe_gauge!(JOBS, Unit::Count, "Jobs that are not done, in the whole instance, by kind and state");
+    describe_gauge!(
+        JOBS_OLDEST_SECONDS,
+        Unit::Seconds,
+        "For how long the oldest job that is ready has been due, by kind"
+    );
     describe_gauge!(LIFEBOAT_SETS, Unit::Count, "Token sets that wait in the lifeboat for the database");
     describe_gauge!(
         LIFEBOAT_UNREADABLE,
@@ -172,6 +187,10 @@ mod tests {
             REFRESHES_CLAIMED,
             REFRESH_LATE_SECONDS,
             AGENT_RUNS,
+            JOB_ATTEMPTS,
+            JOB_SECONDS,
+            JOBS,
+            JOBS_OLDEST_SECONDS,
             LIFEBOAT_SETS,
             LIFEBOAT_UNREADABLE,
             LIFEBOAT_OK,

@@ -9,8 +9,12 @@ use axum::{
     response::IntoResponse,
     routing::get,
 };
-use chrono::TimeDelta;
-use holdfast_core::ports::Signals;
+use chrono::{DateTime, TimeDelta, Utc};
+use holdfast_core::{
+    job::{Kind, State as JobState},
+    ports::Signals,
+};
+use holdfast_store::JobCount;
 use metrics::{counter, gauge};
 use serde_json::json;
 use tracing::{error, warn};
@@ -18,8 +22,8 @@ use tracing::{error, warn};
 use crate::{
     app::App,
     metrics::{
-        EXCHANGES_OPEN, HELD, LIFEBOAT_FAILURES, LIFEBOAT_OK, LIFEBOAT_SETS, LIFEBOAT_TAKEN, LIFEBOAT_UNREADABLE,
-        MAIL_TROUBLE_SECONDS, MAILS_OPEN, REFRESHES_DUE, REFRESHES_OVERDUE, clock_ahead,
+        EXCHANGES_OPEN, HELD, JOBS, JOBS_OLDEST_SECONDS, LIFEBOAT_FAILURES, LIFEBOAT_OK, LIFEBOAT_SETS, LIFEBOAT_TAKEN,
+        LIFEBOAT_UNREADABLE, MAIL_TROUBLE_SECONDS, MAILS_OPEN, REFRESHES_DUE, REFRESHES_OVERDUE, clock_ahead,
     },
 };
 
@@ -83,6 +87,9 @@ async fn numbers(State(app): State<Arc<App>>) -> impl IntoResponse {
     if let Ok(held) = app.store.held_count().await {
         gauge!(HELD).set(held as f64);
     }
+    if let Ok(counts) = app.store.count_jobs().await {
+        jobs(&counts, app.seams.clock.now());
+    }
     if let Ok(open) = app.store.open_mail_count().await {
         gauge!(MAILS_OPEN).set(open as f64);
     }
@@ -97,4 +104,18 @@ async fn numbers(State(app): State<Arc<App>>) -> impl IntoResponse {
     counter!(LIFEBOAT_TAKEN).absolute(lifeboat.taken);
     counter!(LIFEBOAT_FAILURES).absolute(lifeboat.failures);
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], app.metrics.render())
+}
+
+/// Of every kind and state, so that what is gone is 0.
+#[expect(clippy::cast_precision_loss, reason = "gauges are floating point numbers")]
+fn jobs(counts: &[JobCount], now: DateTime<Utc>) {
+    for kind in Kind::ALL {
+        let of = |state| counts.iter().find(|count| count.kind == kind && count.state == state);
+        for state in JobState::ALL.into_iter().filter(|state| !matches!(state, JobState::Done | JobState::Discarded)) {
+            let count = of(state).map_or(0, |count| count.count);
+            gauge!(JOBS, "kind" => kind.as_str(), "state" => state.as_str()).set(count as f64);
+        }
+        let age = of(JobState::Ready).map_or(0.0, |ready| (now - ready.oldest).as_seconds_f64().max(0.0));
+        gauge!(JOBS_OLDEST_SECONDS, "kind" => kind.as_str()).set(age);
+    }
 }

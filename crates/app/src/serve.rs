@@ -24,7 +24,7 @@ use crate::{
     admin, agents, api,
     app::{App, CLOCK_TOLERANCE_SECS},
     config::is_loopback,
-    mail,
+    jobs, mail,
     metrics::UPKEEP_INTERVAL,
     ops,
     problem::Problem,
@@ -181,6 +181,9 @@ impl Beside {
             tokio::spawn(watch_clock(Arc::clone(app))),
             tokio::spawn(recovery::work(Arc::clone(app))),
             tokio::spawn(agents::work(Arc::clone(app))),
+            tokio::spawn(jobs::work(Arc::clone(app))),
+            tokio::spawn(jobs::keep_alive(Arc::clone(app))),
+            tokio::spawn(jobs::settle(Arc::clone(app))),
         ];
         if let Some(listener) = admin::socket(&app.config)? {
             tasks.push(tokio::spawn(admin::answer(Arc::clone(app), listener)));

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use figment::Figment;
+use holdfast_core::job::Kind;
 use holdfast_redis_leases::Redis;
 use lettre::message::Mailbox;
 use secrecy::ExposeSecret;
@@ -48,6 +49,7 @@ pub(super) fn check(config: &Config) -> Result<(), Problem> {
     refresh(config)?;
     lock(config)?;
     agents(config)?;
+    jobs(config)?;
     ensure(
         config.shutdown.drain >= config.refresh.exchange_timeout,
         &["shutdown.drain_secs", "refresh.exchange_timeout_secs"],
@@ -243,6 +245,45 @@ fn agents(config: &Config) -> Result<(), Problem> {
         ("keep_runs", agents.keep_runs, 10_000),
     ] {
         ensure((1..=most).contains(&value), &[&format!("agents.{key}")], || {
+            format!("{value} is not usable; allowed is 1 to {most}")
+        })?;
+    }
+    Ok(())
+}
+
+fn jobs(config: &Config) -> Result<(), Problem> {
+    let jobs = &config.jobs;
+    for (key, value, least, why) in [
+        ("loop_interval_secs", jobs.loop_interval, 0.001, "so that the loop is not hot"),
+        ("lease_secs", jobs.lease, 5.0, "so that a busy replica keeps its jobs"),
+        ("longest_attempt_secs", jobs.longest_attempt, 1.0, "so that an attempt can come to its end"),
+        ("backoff_base_secs", jobs.backoff_base, 0.1, "so that a failing job rests"),
+    ] {
+        ensure(value.as_secs_f64() >= least, &[&format!("jobs.{key}")], || {
+            format!("{} is not usable; allowed is {least} s and more, {why}", secs(value))
+        })?;
+    }
+    ensure(jobs.backoff_cap >= jobs.backoff_base, &["jobs.backoff_cap_secs", "jobs.backoff_base_secs"], || {
+        let (cap, base) = (secs(jobs.backoff_cap), secs(jobs.backoff_base));
+        format!("the longest pause ({cap}) must be at least the first ({base})")
+    })?;
+    let mut numbers = vec![
+        ("at_once".to_owned(), Some(jobs.at_once), 1000),
+        ("per_connector".to_owned(), Some(jobs.per_connector), 1000),
+        ("attempts".to_owned(), Some(jobs.attempts), 1000),
+        ("parked_at_most_days".to_owned(), Some(jobs.parked_at_most_days), 3650),
+        ("keep_done_days".to_owned(), Some(jobs.keep_done_days), 3650),
+        ("keep_dead_days".to_owned(), Some(jobs.keep_dead_days), 3650),
+    ];
+    for kind in Kind::ALL {
+        let (name, of) = (kind.as_str(), jobs.of(kind));
+        for (key, value) in [("at_once", of.at_once), ("per_connector", of.per_connector), ("attempts", of.attempts)] {
+            numbers.push((format!("{name}.{key}"), value, 1000));
+        }
+    }
+    for (key, value, most) in numbers {
+        let Some(value) = value else { continue };
+        ensure((1..=most).contains(&value), &[&format!("jobs.{key}")], || {
             format!("{value} is not usable; allowed is 1 to {most}")
         })?;
     }
