@@ -2,7 +2,12 @@
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use holdfast_app::ui::{self, routes::Needs};
-use holdfast_core::Role;
+use holdfast_core::{
+    Role,
+    error::Retry,
+    job::{Fault, Kind, Outcome},
+};
+use holdfast_store::{Attempt, JobsWanted, NewJob, Turn};
 use holdfast_tests::{
     chromium::Chromium,
     database::Database,
@@ -50,6 +55,7 @@ struct House {
     connector: String,
     agent: String,
     run: String,
+    job: String,
 }
 
 impl House {
@@ -75,17 +81,49 @@ impl House {
             let fields = [("name", name), ("scope", "tokens:read")];
             let _made = ada.press(&app.at("/settings/keys"), "/settings/keys", &fields).await.expect(200);
         }
-        Self { app, connector, agent, run }
+        let job = job(&app, &connector).await;
+        Self { app, connector, agent, run, job }
     }
 
     /// The path with what is here in it.
     fn path(&self, declared: &str) -> String {
-        let id = if declared.starts_with("/agents") { &self.agent } else { &self.connector };
+        let id = match declared.split('/').nth(1) {
+            Some("agents") => &self.agent,
+            Some("jobs") => &self.job,
+            _ => &self.connector,
+        };
         let filled = declared.replace("{id}", id).replace("{provider}", "zendesk");
         let filled = filled.replace("{run}", &self.run).replace("{position}", "1");
         assert!(!filled.contains('{'), "say here what stands for the parts of {declared}");
         filled
     }
+}
+
+/// A job that has failed, of an event with a name that somebody gave.
+async fn job(app: &TestApp, connector: &str) -> String {
+    let (store, at) = (&app.app.store, app.app.seams.clock.now());
+    let job = NewJob {
+        org: app.org.clone(),
+        kind: Kind::Event,
+        key: "event 1".to_owned(),
+        connector: Some(connector.into()),
+        subject: NAMES[2].to_owned(),
+        payload: json!({}),
+        due_at: at,
+        at,
+    };
+    let id = store.enqueue(&job).await.unwrap().id().to_string();
+    let wanted = JobsWanted { kind: Kind::Event, count: 1, per_connector: 1, lease: LIFE };
+    let claims = store.claim_jobs(&wanted, &mut Turn::default(), at).await.unwrap();
+    let attempt = Attempt {
+        claimed: claims.jobs[0].clone(),
+        outcome: Outcome::Failed(Fault::new("refused", NAMES[3]), Retry::Never),
+        policy: app.app.config.jobs.policy(Kind::Event),
+        unit: 0.5,
+        at,
+    };
+    store.settle_jobs(&[attempt]).await.unwrap();
+    id
 }
 
 /// The name of a picture of a page.

@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
+use holdfast_core::job::Kind;
+use holdfast_store::{ByHand, NewJob};
 use holdfast_tests::{
     database::Database,
     on_both,
@@ -29,7 +31,7 @@ on_both! {
 }
 
 /// What was built so far of what is promised.
-const PROMISED: [(&str, &str); 28] = [
+const PROMISED: [(&str, &str); 34] = [
     ("get", "/providers"),
     ("post", "/connectors"),
     ("get", "/connectors"),
@@ -55,6 +57,12 @@ const PROMISED: [(&str, &str); 28] = [
     ("post", "/agents/{id}/run"),
     ("get", "/agents/{id}/runs"),
     ("get", "/agents/{id}/runs/{run}"),
+    ("get", "/jobs"),
+    ("get", "/jobs/{id}"),
+    ("post", "/jobs/{id}/retry"),
+    ("post", "/jobs/{id}/discard"),
+    ("post", "/jobs/retry"),
+    ("post", "/jobs/discard"),
     ("get", "/connectors/{id}/proxy/{path}"),
     ("post", "/connectors/{id}/proxy/{path}"),
     ("get", "/openapi.json"),
@@ -90,7 +98,12 @@ async fn every_documented_route_answers_and_every_promised_one_is_documented(db:
             ("POST" | "PATCH", _) => Some(json!({})),
             _ => None,
         };
-        let named = if path.starts_with("/agents") { &agent } else { &id };
+        let job = job_of(&app, path).await;
+        let named = match path.split('/').nth(1) {
+            Some("agents") => &agent,
+            Some("jobs") => &job,
+            _ => &id,
+        };
         let called = path
             .replace("{id}", named)
             .replace("{run}", &run)
@@ -110,6 +123,26 @@ async fn every_documented_route_answers_and_every_promised_one_is_documented(db:
             answer.status
         );
     }
+}
+
+/// A job that nobody works off; one that is discarded, for a retry.
+async fn job_of(app: &TestApp, path: &str) -> String {
+    let (org, at) = (app.org.clone(), app.app.seams.clock.now());
+    let job = NewJob {
+        org: org.clone(),
+        kind: Kind::Sync,
+        key: path.to_owned(),
+        connector: None,
+        subject: "tickets".to_owned(),
+        payload: json!({}),
+        due_at: at,
+        at,
+    };
+    let id = app.app.store.enqueue(&job).await.unwrap().id().to_string();
+    if path.ends_with("/retry") {
+        app.app.store.handle_job(&org, &id, ByHand::Discard, "test", at).await.unwrap();
+    }
+    id
 }
 
 /// An agent of a sample, on this connector.
@@ -205,6 +238,12 @@ async fn a_key_is_needed_and_its_scopes_count(db: Arc<Database>) {
         (Method::POST, "/agents/agent_1/run".to_owned(), "agents"),
         (Method::GET, "/agents/agent_1/runs".to_owned(), "agents"),
         (Method::GET, "/agents/agent_1/runs/run_1".to_owned(), "agents"),
+        (Method::GET, "/jobs".to_owned(), "jobs"),
+        (Method::GET, "/jobs/job_1".to_owned(), "jobs"),
+        (Method::POST, "/jobs/job_1/retry".to_owned(), "jobs"),
+        (Method::POST, "/jobs/job_1/discard".to_owned(), "jobs"),
+        (Method::POST, "/jobs/retry".to_owned(), "jobs"),
+        (Method::POST, "/jobs/discard".to_owned(), "jobs"),
         (Method::GET, format!("/connectors/{id}/proxy/api/v2/users/me.json"), "proxy"),
         (Method::POST, format!("/connectors/{id}/proxy/api/v2/tickets"), "proxy"),
     ];

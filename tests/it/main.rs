@@ -17,6 +17,7 @@ mod google;
 mod gorgias;
 mod health;
 mod import;
+mod jobs;
 mod keys;
 mod leases;
 mod lifeboat;

@@ -11,10 +11,11 @@ use holdfast_app::{serve, ui};
 use holdfast_core::{
     Role,
     agent::{RunState, StepOutcome, Trigger},
+    job::Kind,
     ports::Random as _,
 };
 use holdfast_sandbox::{CLIENT_ID, CLIENT_SECRET};
-use holdfast_store::{AppSecret, End, Made, NewAgent, NewBrowserSession, RunStep, StoredApp};
+use holdfast_store::{AppSecret, End, Made, NewAgent, NewBrowserSession, NewJob, RunStep, StoredApp};
 use holdfast_tests::{
     browser::{Browser, Page},
     database::Database,
@@ -98,6 +99,12 @@ const TABLE: &[(&str, &str, Takes)] = &[
     ("POST", "/agents/{id}/delete", ADMIN),
     ("GET", "/agents/{id}/runs/{run}", Takes::SignedIn),
     ("GET", "/agents/{id}/runs/{run}/steps/{position}", Takes::SignedIn),
+    ("GET", "/jobs", Takes::SignedIn),
+    ("POST", "/jobs/retry", Takes::Role(Role::Member)),
+    ("POST", "/jobs/discard", Takes::Role(Role::Member)),
+    ("GET", "/jobs/{id}", Takes::SignedIn),
+    ("POST", "/jobs/{id}/retry", Takes::Role(Role::Member)),
+    ("POST", "/jobs/{id}/discard", Takes::Role(Role::Member)),
     ("GET", "/settings", Takes::SignedIn),
     ("GET", "/settings/account", Takes::SignedIn),
     ("POST", "/settings/account/name", Takes::SignedIn),
@@ -138,6 +145,9 @@ const OF_AN_ORG: &[&str] = &[
     "/connectors/{id}/rename",
     "/connectors/{id}/disconnect",
     "/connectors/{id}/delete",
+    "/jobs/{id}",
+    "/jobs/{id}/retry",
+    "/jobs/{id}/discard",
 ];
 
 /// What is served beside the pages, and has tests of its own.
@@ -310,6 +320,7 @@ impl House {
                 let made = self.app.post("/connectors", json!({ "provider": "zendesk", "account": account })).await;
                 path.replace("{id}", &made.expect(201).text_of("id"))
             }
+            path if path.starts_with("/jobs/{id}") => path.replace("{id}", &self.job().await),
             path if path.starts_with("/agents/{id}") => {
                 let (agent, run) = self.agent_with_a_run().await;
                 path.replace("{id}", &agent).replace("{run}", &run).replace("{position}", "1")
@@ -322,6 +333,22 @@ impl House {
         };
         assert!(!filled.contains('{'), "say here what stands for the parts of {path}");
         filled
+    }
+
+    /// A job of Acme that rests: it can be tried again, and discarded.
+    async fn job(&self) -> String {
+        let at = self.app.app.seams.clock.now();
+        let job = NewJob {
+            org: self.app.org.clone(),
+            kind: Kind::Sync,
+            key: id_word(),
+            connector: None,
+            subject: "tickets".to_owned(),
+            payload: json!({}),
+            due_at: at + TimeDelta::hours(1),
+            at,
+        };
+        self.app.app.store.enqueue(&job).await.unwrap().id().to_string()
     }
 
     /// An agent of Acme, and a run of it that has made a step.

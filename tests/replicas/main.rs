@@ -2,6 +2,7 @@
 
 mod crash;
 mod expiry;
+mod jobs;
 mod lifeboat;
 mod lines;
 mod mail;

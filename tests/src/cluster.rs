@@ -159,7 +159,7 @@ impl Cluster {
 
     /// A replica to be set up.
     pub fn replica(&self, name: &'static str) -> Setup<'_> {
-        let setup = Setup { cluster: self, name, environment: self.environment.clone() };
+        let setup = Setup { cluster: self, name, program: "holdfast", environment: self.environment.clone() };
         setup.with("lifeboat.dir", &self.lifeboat(name).display().to_string())
     }
 
@@ -241,6 +241,7 @@ pub struct Expired {
 pub struct Setup<'a> {
     cluster: &'a Cluster,
     name: &'static str,
+    program: &'static str,
     environment: Vec<(String, String)>,
 }
 
@@ -251,6 +252,13 @@ impl Setup<'_> {
         let name = format!("HOLDFAST_{}", key.to_uppercase().replace('.', "__"));
         self.environment.retain(|(other, _)| *other != name);
         self.environment.push((name, value.to_owned()));
+        self
+    }
+
+    /// Another program than `holdfast`, of those that are built with these tests.
+    #[must_use]
+    pub fn of(mut self, program: &'static str) -> Self {
+        self.program = program;
         self
     }
 
@@ -269,13 +277,13 @@ impl Setup<'_> {
 
     /// Starts it, and again as long as it ends before it listens, as a supervisor does.
     pub async fn start_in_the_end(self) -> Replica {
-        let start = || Replica::try_start(self.name, &self.environment, &self.cluster.key);
+        let start = || Replica::try_start(self.name, self.program, &self.environment, &self.cluster.key);
         within("the replica starts", START_BOUND, start).await
     }
 
     /// Starts it.
     pub async fn start(self) -> Replica {
-        Replica::start(self.name, &self.environment, &self.cluster.key).await
+        Replica::start(self.name, self.program, &self.environment, &self.cluster.key).await
     }
 }
 

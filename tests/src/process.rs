@@ -30,7 +30,12 @@ const LAST_LINES: usize = 60;
 
 /// The binary with this environment and no other; killed when it is dropped.
 pub(crate) fn command(environment: &[(String, String)]) -> Command {
-    let mut command = Command::new(binary());
+    command_of("holdfast", environment)
+}
+
+/// The same with another program that is built with these tests.
+fn command_of(program: &str, environment: &[(String, String)]) -> Command {
+    let mut command = Command::new(binary().with_file_name(program));
     command.env_clear().envs(environment.iter().cloned()).stdin(Stdio::null()).kill_on_drop(true);
     command
 }
@@ -87,13 +92,18 @@ impl Replica {
     ///
     /// # Panics
     /// When it ends before.
-    pub async fn start(name: &str, environment: &[(String, String)], key: &str) -> Self {
-        Self::try_start(name, environment, key).await.unwrap_or_else(|said| panic!("{name} ended: {said}"))
+    pub async fn start(name: &str, program: &str, environment: &[(String, String)], key: &str) -> Self {
+        Self::try_start(name, program, environment, key).await.unwrap_or_else(|said| panic!("{name} ended: {said}"))
     }
 
     /// The same; `Err`: it ended before it listened, and said this.
-    pub async fn try_start(name: &str, environment: &[(String, String)], key: &str) -> Result<Self, String> {
-        let mut child = command(environment)
+    pub async fn try_start(
+        name: &str,
+        program: &str,
+        environment: &[(String, String)],
+        key: &str,
+    ) -> Result<Self, String> {
+        let mut child = command_of(program, environment)
             .arg("serve")
             .stdout(Stdio::null())
             .stderr(Stdio::piped())

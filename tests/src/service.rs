@@ -25,7 +25,8 @@ use crate::{
 };
 
 /// All scopes that a key can have here.
-pub const EVERYTHING: [&str; 6] = ["connectors:read", "connectors:write", "tokens:read", "proxy", "tools", "agents"];
+pub const EVERYTHING: [&str; 7] =
+    ["connectors:read", "connectors:write", "tokens:read", "proxy", "tools", "agents", "jobs"];
 /// The sandbox's access tokens live this long, and a little more is enough for them to be over.
 pub const LIFE: Duration = Duration::from_mins(31);
 

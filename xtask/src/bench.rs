@@ -25,7 +25,7 @@ pub(crate) fn run(passed_on: &[String]) -> anyhow::Result<bool> {
     programs.args(["build", "--release", "-p", "holdfast-app", "-p", "holdfast-sandbox", "--bins"]);
     run::must(&mut programs, BUILD_BOUND)?;
     let mut bench = cargo();
-    bench.args(["build", "--release", "-p", "holdfast-tests", "--bin", "bench"]);
+    bench.args(["build", "--release", "-p", "holdfast-tests", "--bin", "bench", "--bin", "worker"]);
     run::must(&mut bench, BUILD_BOUND)?;
 
     let server = plan.start()?;

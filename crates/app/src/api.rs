@@ -6,6 +6,7 @@ mod caller;
 mod connectors;
 mod garbled;
 mod import;
+mod jobs;
 mod providers;
 mod proxy;
 mod sessions;
@@ -82,6 +83,12 @@ pub fn router(app: Arc<App>) -> Router {
         .routes(routes!(agents::run))
         .routes(routes!(agents::runs))
         .routes(routes!(agents::show_run))
+        .routes(routes!(jobs::list))
+        .routes(routes!(jobs::retry_all))
+        .routes(routes!(jobs::discard_all))
+        .routes(routes!(jobs::show))
+        .routes(routes!(jobs::retry))
+        .routes(routes!(jobs::discard))
         .merge(
             OpenApiRouter::new()
                 .routes(routes!(token::get))

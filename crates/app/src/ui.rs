@@ -14,6 +14,7 @@ mod assets;
 mod connectors;
 pub(crate) mod cookies;
 pub(crate) mod form;
+mod jobs;
 pub(crate) mod live;
 pub(crate) mod moment;
 pub(crate) mod parts;
@@ -58,6 +59,7 @@ fn routes() -> Routes {
         .merge(live::routes())
         .merge(settings::routes())
         .merge(agents::routes())
+        .merge(jobs::routes())
         .merge(demo::routes())
 }
 

@@ -5,6 +5,7 @@ use holdfast_core::{
     agent::{RunState, Status},
     credential::{Reason, Trouble},
     error::ErrorKind,
+    job,
 };
 use holdfast_store::MailStage;
 
@@ -137,6 +138,19 @@ pub(crate) fn run(state: RunState) -> (Tone, &'static str) {
         RunState::Succeeded => (GOOD, "Succeeded"),
         RunState::Failed => (BAD, "Failed"),
         RunState::Stopped => (WARN, "Stopped"),
+    }
+}
+
+/// Where a job is, as a badge.
+pub(crate) fn job(state: job::State) -> (Tone, &'static str) {
+    match state {
+        job::State::Ready => (IDLE, "Next in line"),
+        job::State::Waiting => (IDLE, "Waiting for its time"),
+        job::State::Running => (IDLE, "Running"),
+        job::State::Parked => (WARN, "Waiting for reconnect"),
+        job::State::Done => (GOOD, "Done"),
+        job::State::Dead => (BAD, "Dead"),
+        job::State::Discarded => (IDLE, "Discarded"),
     }
 }
 

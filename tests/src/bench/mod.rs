@@ -4,6 +4,7 @@ mod bare;
 mod database;
 mod endpoint;
 mod import;
+mod jobs;
 mod load;
 mod machine;
 mod mail;
@@ -32,13 +33,14 @@ const USAGE: &str = "usage: bench [--json] [--only PART]...
 
   --json        print JSON instead of a table
   --only PART   token, proxy, memory, start, pages, storm, wake, schedule, scan, kept,
-                import or mail; may be repeated
+                import, mail or jobs; may be repeated
 
-HOLDFAST_TEST_POSTGRES: URL of a PostgreSQL server where databases may be created; storm, wake, schedule, scan and kept
-need it. mail needs python3-aiosmtpd.";
+HOLDFAST_TEST_POSTGRES: URL of a PostgreSQL server where databases may be created; storm, wake, schedule, scan, kept
+and jobs need it. mail needs python3-aiosmtpd.";
 
-const PARTS: [&str; 12] =
-    ["token", "proxy", "memory", "start", "pages", "storm", "wake", "schedule", "scan", "kept", "import", "mail"];
+const PARTS: [&str; 13] = [
+    "token", "proxy", "memory", "start", "pages", "storm", "wake", "schedule", "scan", "kept", "import", "mail", "jobs",
+];
 
 /// Reads the arguments and measures. A missed goal is a figure, not an error; not being able to measure is one.
 pub(crate) fn main() -> anyhow::Result<()> {
@@ -103,6 +105,9 @@ async fn measure(only: &[String]) -> anyhow::Result<Report> {
     }
     if wanted("mail") {
         mail::run(&mut report).await.context("failure to mail")?;
+    }
+    if wanted("jobs") {
+        jobs::run(&mut report).await.context("jobs")?;
     }
     report.ended(machine::load_average());
     Ok(report)

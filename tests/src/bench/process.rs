@@ -67,15 +67,21 @@ impl Installation {
         self.with("HOLDFAST_REFRESH__LOOP_INTERVAL_SECS", "3600")
             .with("HOLDFAST_AGENTS__LOOP_INTERVAL_SECS", "3600")
             .with("HOLDFAST_MAIL__LOOP_INTERVAL_SECS", "3600")
+            .with("HOLDFAST_JOBS__LOOP_INTERVAL_SECS", "3600")
             .with("HOLDFAST_LOG__FORMAT", "json")
             .with("HOLDFAST_LOG__FILTER", format!("info,{STATEMENT}=trace"))
     }
 
     /// Starts `holdfast serve` and waits until it is ready.
     pub(super) async fn serve(&self) -> anyhow::Result<Running> {
+        self.serve_with("holdfast").await
+    }
+
+    /// The same by another program.
+    pub(super) async fn serve_with(&self, program: &str) -> anyhow::Result<Running> {
         let address = free_port()?;
         let log = self.folder.path().join(format!("{}.log", address.port()));
-        let mut command = self.holdfast()?;
+        let mut command = self.program(program)?;
         command.args(["serve", "--listen", &address.to_string()]).stderr(File::create(&log)?);
         Running::start(&mut command, address, "/readyz", log).await
     }
@@ -117,7 +123,11 @@ impl Installation {
     }
 
     fn holdfast(&self) -> anyhow::Result<Command> {
-        let mut command = Command::new(beside("holdfast")?);
+        self.program("holdfast")
+    }
+
+    fn program(&self, name: &str) -> anyhow::Result<Command> {
+        let mut command = Command::new(beside(name)?);
         command.env_clear().envs(self.settings.iter().cloned()).current_dir(self.folder.path());
         command.stdin(Stdio::null()).kill_on_drop(true);
         Ok(command)

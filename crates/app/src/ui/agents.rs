@@ -110,7 +110,7 @@ impl RunLine {
 }
 
 /// `120 ms`, `1.6 s`, `3 minutes`.
-fn length(took: Duration) -> String {
+pub(super) fn length(took: Duration) -> String {
     match took.as_millis() {
         ms @ ..1000 => return format!("{ms} ms"),
         ms @ ..60_000 => return format!("{}.{} s", ms / 1000, ms % 1000 / 100),

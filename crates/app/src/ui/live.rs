@@ -65,6 +65,8 @@ struct Inner {
     next: u64,
     /// When this replica heard of what, oldest first; `None`: of anything.
     recent: VecDeque<(DateTime<Utc>, Option<Thing>)>,
+    /// When it last heard of an org's jobs. Apart from the others, since jobs may be many.
+    jobs: HashMap<OrgId, DateTime<Utc>>,
 }
 
 struct Listener {
@@ -79,6 +81,8 @@ struct Listener {
 enum Thing {
     Connector(ConnectorId),
     Agent(AgentId),
+    /// All jobs of an org.
+    Jobs(OrgId),
 }
 
 impl Thing {
@@ -86,6 +90,7 @@ impl Thing {
         match self {
             Self::Connector(id) => app.store.org_of_connector(id).await,
             Self::Agent(id) => app.store.org_of_agent(id).await,
+            Self::Jobs(org) => Ok(Some(org.clone())),
         }
     }
 }
@@ -163,6 +168,10 @@ impl Live {
         if !whole || since > now || app.started_at > since {
             return true;
         }
+        if let Some(Thing::Jobs(org)) = only {
+            let moved = self.with(|inner| inner.jobs.get(org).is_some_and(|at| *at >= since));
+            return moved || things.contains(&None);
+        }
         for thing in things {
             let Some(thing) = thing else { return true };
             let concerns = match only {
@@ -177,6 +186,17 @@ impl Live {
             }
         }
         false
+    }
+
+    /// Jobs of this org moved: of what shows all that an org has, they are no part.
+    fn jobs_changed(&self, org: &OrgId, at: DateTime<Utc>) {
+        self.with(|inner| {
+            if inner.jobs.len() >= MOST_KNOWN {
+                inner.jobs.clear();
+            }
+            inner.jobs.insert(org.clone(), at);
+        });
+        self.wake(|listener| matches!(&listener.only, Some(Thing::Jobs(of)) if of == org));
     }
 
     /// Wakes whom it concerns.
@@ -218,9 +238,18 @@ impl Live {
 /// Passes the store's signals on, until the service ends.
 pub(crate) async fn follow(app: Arc<App>) {
     let mut signals = app.store.subscribe();
+    let mut jobs = app.store.subscribe_jobs();
     loop {
         let signal = tokio::select! {
             signal = signals.recv() => signal,
+            told = jobs.recv() => {
+                match told {
+                    Ok(told) => app.live.jobs_changed(&told.org, app.seams.clock.now()),
+                    Err(RecvError::Lagged(_)) => app.live.wake(|listener| matches!(listener.only, Some(Thing::Jobs(_)))),
+                    Err(RecvError::Closed) => return,
+                }
+                continue;
+            }
             () = app.stop.cancelled() => return,
         };
         let thing = match signal {
@@ -246,6 +275,8 @@ pub(super) fn routes() -> Routes {
 struct Asked {
     connector: Option<String>,
     agent: Option<String>,
+    /// Anything: of the org's jobs.
+    jobs: Option<String>,
     /// When the page was made, in microseconds since 1970.
     since: Option<i64>,
 }
@@ -259,7 +290,12 @@ pub(crate) fn address(connector: Option<&ConnectorId>, since: DateTime<Utc>) -> 
     }
 }
 
-/// GET /events: of one connector or agent, or of all of the org's.
+/// Where a page follows what happens to the org's jobs.
+pub(crate) fn address_of_jobs(since: DateTime<Utc>) -> String {
+    format!("/events?jobs=all&since={}", since.timestamp_micros())
+}
+
+/// GET /events: of one connector or agent, of all of the org's, or of its jobs.
 async fn events(
     State(app): State<Arc<App>>,
     person: Person,
@@ -271,7 +307,8 @@ async fn events(
         return Ok(StatusCode::NOT_ACCEPTABLE.into_response());
     }
     let connector = asked.connector.map(|id| Thing::Connector(id.into()));
-    let only = connector.or(asked.agent.map(|id| Thing::Agent(id.into())));
+    let jobs = asked.jobs.map(|_| Thing::Jobs(person.org().clone()));
+    let only = connector.or(asked.agent.map(|id| Thing::Agent(id.into()))).or(jobs);
     if let Some(only) = &only {
         if only.org(&app).await?.as_ref() != Some(person.org()) {
             return Ok(StatusCode::NOT_FOUND.into_response());

@@ -3,6 +3,7 @@
 use holdfast_core::{
     Health,
     agent::{RunState, Status},
+    job,
 };
 use serde::Serialize;
 
@@ -26,6 +27,11 @@ impl Badge {
     /// Of an agent.
     pub(crate) fn of_agent(status: Status) -> Self {
         words::agent(status).into()
+    }
+
+    /// Of a job.
+    pub(crate) fn of_job(state: job::State) -> Self {
+        words::job(state).into()
     }
 
     /// Of an agent's run.

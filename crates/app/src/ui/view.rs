@@ -64,6 +64,8 @@ pub(crate) enum Here {
     Connectors,
     /// Agents.
     Agents,
+    /// Jobs.
+    Jobs,
     /// Settings and account.
     Settings,
 }

@@ -1,0 +1,99 @@
+//! Jobs in the web UI: what waits, runs and failed, with its attempts, and what people do about it.
+
+mod acts;
+mod home;
+mod show;
+
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+use holdfast_core::{
+    ConnectorId, Role,
+    job::{Kind, State},
+};
+use holdfast_store::Job;
+use serde::Serialize;
+
+use super::{
+    moment::Moment,
+    parts::Badge,
+    person::Person,
+    routes::{Needs, Routes},
+};
+use crate::{app::App, mail::text::line};
+
+/// Of a reason or a subject, in a list.
+const LONGEST_WORDS: usize = 200;
+
+/// All pages of jobs. Everybody looks, members act.
+pub(super) fn routes() -> Routes {
+    let (look, act) = (Needs::SignedIn, Needs::Role(Role::Member));
+    Routes::new()
+        .get("/jobs", look, home::show)
+        .post("/jobs/retry", act, acts::retry_all)
+        .post("/jobs/discard", act, acts::discard_all)
+        .get("/jobs/{id}", look, show::show)
+        .post("/jobs/{id}/retry", act, acts::retry)
+        .post("/jobs/{id}/discard", act, acts::discard)
+}
+
+/// What a kind is called.
+fn kind_words(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Event => "Event",
+        Kind::Sync => "Sync",
+        Kind::Mail => "Mail",
+        Kind::Deliver => "Delivery to you",
+        Kind::AgentRun => "Agent run",
+        Kind::Subscription => "Webhook upkeep",
+    }
+}
+
+/// A connector that a job is of.
+#[derive(Serialize)]
+struct Of {
+    id: String,
+    name: String,
+}
+
+impl Of {
+    /// `None`: it is gone.
+    async fn find(app: &Arc<App>, person: &Person, id: &ConnectorId) -> Option<Self> {
+        let snapshot = app.engine.snapshot(id).await.ok().flatten();
+        let found = snapshot.filter(|snapshot| snapshot.org == *person.org())?;
+        Some(Self { id: id.to_string(), name: found.name.clone() })
+    }
+}
+
+/// A job in a list, and at the head of its page.
+#[derive(Serialize)]
+struct JobLine {
+    id: String,
+    kind: &'static str,
+    subject: String,
+    badge: Badge,
+    /// When it came where it is, or when it goes on.
+    at: Moment,
+    attempts: u32,
+    /// Why it is where it is.
+    reason: Option<String>,
+}
+
+impl JobLine {
+    fn new(job: &Job, now: DateTime<Utc>) -> Self {
+        let at = match job.state {
+            State::Running => job.started_at,
+            State::Parked => job.parked_at,
+            _ => job.ended_at,
+        };
+        Self {
+            id: job.id.to_string(),
+            kind: kind_words(job.kind),
+            subject: line(&job.subject, LONGEST_WORDS),
+            badge: Badge::of_job(job.state),
+            at: Moment::new(at.unwrap_or(job.due_at), now),
+            attempts: job.attempts,
+            reason: job.fault.as_ref().map(|fault| line(&fault.detail, LONGEST_WORDS)),
+        }
+    }
+}
