@@ -9,6 +9,7 @@ mod consents;
 mod declared;
 mod demo;
 mod harness;
+mod jobs;
 mod keys;
 mod mail;
 mod pages;

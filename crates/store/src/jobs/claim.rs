@@ -272,10 +272,11 @@ impl Store {
             let (pairs, mut values) = pairs(jobs.iter().map(|(id, claim)| (id, *claim)));
             values.push(ms(lease).into());
             let sql = format!(
-                "UPDATE jobs SET lease_expires_at_ms = {} + ${} WHERE state = 'running' AND (id, claim) IN ({pairs}) \
-                 RETURNING id",
+                "UPDATE jobs SET lease_expires_at_ms = {} + ${} WHERE id IN (SELECT id FROM jobs \
+                 WHERE state = 'running' AND (id, claim) IN ({pairs}) ORDER BY id{}) RETURNING id",
                 sql::now_ms(self.backend()),
-                values.len()
+                values.len(),
+                sql::for_update(self.backend())
             );
             let renewed: Vec<sql::Id> = sql::all(self.db(), "renew the leases of jobs", sql, values).await?;
             let renewed: HashSet<String> = renewed.into_iter().map(|row| row.id).collect();

@@ -1,11 +1,11 @@
 //! What became of an attempt. Whoever settles one has to have the job still: after its lease was over somebody else may,
 //! and what the first one says is not heard.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use holdfast_core::{
-    Health, JobId,
+    Health,
     job::{self, Fault, Kind, Next, Outcome, Policy},
     ports::StoreError,
 };
@@ -56,25 +56,16 @@ impl Store {
     pub async fn settle_jobs(&self, attempts: &[Attempt]) -> Result<Vec<Option<Next>>, StoreError> {
         let doing = "settle jobs";
         let tx = self.transaction(doing).await?;
-        let done: Vec<&Attempt> = attempts.iter().filter(|attempt| attempt.outcome == Outcome::Done).collect();
-        let done = self.settle_done(&tx, &done).await?;
+        let current = lock(&tx, attempts).await?;
+        let with = || attempts.iter().zip(&current).filter_map(|(attempt, current)| Some((attempt, current.as_ref()?)));
+        settle_done(&tx, &with().filter(|(attempt, _)| attempt.outcome == Outcome::Done).collect::<Vec<_>>()).await?;
         let mut settled = Vec::with_capacity(attempts.len());
-        for attempt in attempts {
-            let id = &attempt.claimed.job.id;
-            if attempt.outcome == Outcome::Done {
-                settled.push(done.contains(&(id.clone(), attempt.claimed.claim)).then_some(Next::Done));
-                continue;
-            }
-            let look = format!(
-                "SELECT {CURRENT} FROM jobs WHERE id = $1 AND claim = $2 AND state = 'running'{}",
-                sql::for_update(self.backend())
-            );
-            let current: Option<Current> =
-                sql::one(&tx, doing, look, values![id.as_str(), attempt.claimed.claim]).await?;
-            settled.push(match current {
-                None => None,
-                Some(current) => {
-                    Some(settle(&tx, &current, &attempt.outcome, &attempt.policy, attempt.unit, attempt.at).await?)
+        for (attempt, current) in attempts.iter().zip(&current) {
+            settled.push(match (current, &attempt.outcome) {
+                (None, _) => None,
+                (Some(_), Outcome::Done) => Some(Next::Done),
+                (Some(current), outcome) => {
+                    Some(settle(&tx, current, outcome, &attempt.policy, attempt.unit, attempt.at).await?)
                 }
             });
         }
@@ -85,30 +76,6 @@ impl Store {
             .map(|job| Moved { org_id: job.org.to_string(), kind: job.kind.as_str().to_owned() })
             .collect();
         self.jobs_moved(&moved);
-        Ok(settled)
-    }
-
-    /// Most attempts end well, and many at once: one statement for all of them.
-    async fn settle_done(
-        &self,
-        tx: &impl ConnectionTrait,
-        done: &[&Attempt],
-    ) -> Result<HashSet<(JobId, i64)>, StoreError> {
-        let mut settled = HashSet::new();
-        for done in done.chunks(500) {
-            let claims = done.iter().map(|attempt| (&attempt.claimed.job.id, attempt.claimed.claim));
-            let (pairs, mut values) = pairs(claims);
-            values.push(done.first().map(|attempt| micros(attempt.at)).into());
-            let sql = format!(
-                "UPDATE jobs SET state = 'done', ended_at = ${}, code = NULL, detail = NULL \
-                 WHERE state = 'running' AND (id, claim) IN ({pairs}) RETURNING {CURRENT}",
-                values.len()
-            );
-            let ours: Vec<Current> = sql::all(tx, "settle jobs", sql, values).await?;
-            let at = done.first().map_or_else(|| self.clock().now(), |attempt| attempt.at);
-            write_down(tx, &ours, &Outcome::Done, at).await?;
-            settled.extend(ours.into_iter().map(|row| (JobId::from(row.id), row.claim)));
-        }
         Ok(settled)
     }
 
@@ -139,6 +106,40 @@ impl Store {
         self.jobs_moved(&moved);
         Ok(lost.len())
     }
+}
+
+/// For each, its row if it is this claim's still. Locked in the order of their ids, as signs of life are given: two that
+/// touch the same jobs do not wait for each other crosswise.
+async fn lock(tx: &impl ConnectionTrait, attempts: &[Attempt]) -> Result<Vec<Option<Current>>, StoreError> {
+    if attempts.is_empty() {
+        return Ok(Vec::new());
+    }
+    let (pairs, values) = pairs(attempts.iter().map(|attempt| (&attempt.claimed.job.id, attempt.claimed.claim)));
+    let sql = format!(
+        "SELECT {CURRENT} FROM jobs WHERE state = 'running' AND (id, claim) IN ({pairs}) ORDER BY id{}",
+        sql::for_update(tx.get_database_backend())
+    );
+    let rows: Vec<Current> = sql::all(tx, "settle jobs", sql, values).await?;
+    let mut rows: HashMap<(String, i64), Current> =
+        rows.into_iter().map(|row| ((row.id.clone(), row.claim), row)).collect();
+    let of = |attempt: &Attempt| rows.remove(&(attempt.claimed.job.id.to_string(), attempt.claimed.claim));
+    Ok(attempts.iter().map(of).collect())
+}
+
+/// Most attempts end well, and many at once: one statement for all of them, whose rows are locked.
+async fn settle_done(tx: &impl ConnectionTrait, done: &[(&Attempt, &Current)]) -> Result<(), StoreError> {
+    let Some((first, _)) = done.first() else { return Ok(()) };
+    let at = first.at;
+    let mut values: Vec<Value> = done.iter().map(|(_, current)| current.id.as_str().into()).collect();
+    values.push(micros(at).into());
+    let sql = format!(
+        "UPDATE jobs SET state = 'done', ended_at = ${}, code = NULL, detail = NULL WHERE id IN ({})",
+        values.len(),
+        sql::list(done.len())
+    );
+    sql::run(tx, "settle jobs", sql, values).await?;
+    let current: Vec<&Current> = done.iter().map(|(_, current)| *current).collect();
+    write_down(tx, &current, &Outcome::Done, at).await
 }
 
 /// Moves a job whose row is locked, and keeps the attempt.
@@ -172,14 +173,14 @@ async fn settle(
     };
     let sql = format!("UPDATE jobs SET {set}, code = $2, detail = $3 WHERE id = $1");
     sql::run(tx, doing, sql, values![current.id.as_str(), code, detail, value]).await?;
-    write_down(tx, std::slice::from_ref(current), outcome, at).await?;
+    write_down(tx, &[current], outcome, at).await?;
     Ok(next)
 }
 
 /// Keeps attempts that ended alike.
 async fn write_down(
     tx: &impl ConnectionTrait,
-    jobs: &[Current],
+    jobs: &[&Current],
     outcome: &Outcome,
     at: DateTime<Utc>,
 ) -> Result<(), StoreError> {
