@@ -6,6 +6,7 @@
 //! - [`oauth_app`]: which OAuth app a grant was made with.
 //! - [`health`]: the state machine of a connector.
 //! - [`provider`]: what an adapter states about its service.
+//! - [`webhook`]: what a provider sends by itself, told from what others send.
 //! - [`api_client`]: the authenticated client that adapters call their service with.
 //! - [`ticket`], [`helpdesk`]: the ticket model and the tools that all helpdesks share.
 //! - [`agent`], [`tool`], [`playbook`]: who acts, what it may do, and the runner that needs no AI.
@@ -34,6 +35,7 @@ pub mod schema;
 pub mod testkit;
 pub mod ticket;
 pub mod tool;
+pub mod webhook;
 
 pub use api_client::ApiClient;
 pub use credential::{Credential, Fingerprint, Secret, Snapshot, TokenSet, Version};

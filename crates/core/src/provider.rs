@@ -22,6 +22,7 @@ use crate::{
     error::{Error, Result},
     exchange::{Refusal, Verdict},
     tool::{Tool, ToolCall, ToolOutput},
+    webhook::Webhook,
 };
 
 /// One provider, as the rest of Holdfast sees it.
@@ -75,6 +76,11 @@ pub trait Provider: Send + Sync + 'static {
     }
     /// Runs one tool for an agent.
     async fn call(&self, api: &ApiClient, call: &ToolCall) -> Result<ToolOutput>;
+    /// In which ways it tells of events by itself; none: it does not, or this adapter does not hear it. The first one is what
+    /// a connector gets unless another one is asked for.
+    fn webhooks(&self) -> Vec<&dyn Webhook> {
+        Vec::new()
+    }
     /// Scopes of [`About::scopes`] without which a tool cannot work, in the provider's words.
     fn scopes_of(&self, _tool: &str) -> &'static [&'static str] {
         &[]
@@ -227,8 +233,6 @@ pub struct About {
     pub tools: &'static [Tool],
     /// The call of [`Provider::identity`] that proves a credential: `GET /api/v2/users/me.json`.
     pub test_call: &'static str,
-    /// Whether it sends webhooks that this adapter handles.
-    pub webhooks: bool,
 }
 
 impl About {

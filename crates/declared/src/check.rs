@@ -2,9 +2,12 @@
 
 mod oauth;
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
-use holdfast_core::provider::{About, AuthKind, Scope};
+use holdfast_core::{
+    provider::{About, AuthKind, Scope},
+    webhook::{Encoding, Signature, Stamp, StampUnit},
+};
 use http::{HeaderName, HeaderValue, Method};
 use toml_edit::ImDocument;
 
@@ -16,7 +19,7 @@ use crate::{
     secrets,
     service::{Service, Sign},
     template::{Template, UrlTemplate, Values, Wrong, is_name},
-    webhook::{Encoding, Scheme},
+    webhook::Hook,
 };
 
 /// Headers that are the credential's, the connection's or the body's.
@@ -178,7 +181,6 @@ impl Checker<'_> {
             scopes: Box::leak(scopes.collect()),
             tools: &[],
             test_call: leak(&file.test.shown()),
-            webhooks: false,
         }))
     }
 
@@ -441,16 +443,22 @@ impl Checker<'_> {
         }
     }
 
-    fn webhook(&self, webhook: &WebhookFile) -> Result<Scheme, Fault> {
-        let header = |key: &str, name: &String| self.header(&format!("webhook.{key}"), name);
+    fn webhook(&self, webhook: &WebhookFile) -> Result<Hook, Fault> {
+        let header = |key: &str, name: &Option<String>| {
+            name.as_ref().map(|name| self.header(&format!("webhook.{key}"), name)).transpose()
+        };
+        let place = |key: &str, text: &Option<String>| {
+            let Some(text) = text else { return Ok(None) };
+            let found = Place::parse(text);
+            let remedy = "write where it stands in the body, such as event.id";
+            found.map(Some).map_or_else(|| self.wrong(&format!("webhook.{key}"), "it is no place", remedy), Ok)
+        };
         let signed = webhook.signed.as_deref().unwrap_or("{body}");
         let Some(before) = signed.strip_suffix("{body}") else {
-            return self.wrong(
-                "webhook.signed",
-                "the body does not stand at its end",
-                "write it as {timestamp}.{body}",
-            );
+            let remedy = "write it as {timestamp}.{body}";
+            return self.wrong("webhook.signed", "the body does not stand at its end", remedy);
         };
+        self.template("webhook.signed", before, &BTreeSet::from(["delivery_id", "timestamp"]))?;
         let stamped = before.contains("{timestamp}");
         if stamped != webhook.timestamp_header.is_some() {
             let remedy = "set webhook.timestamp_header and use {timestamp} in webhook.signed, or neither";
@@ -459,25 +467,35 @@ impl Checker<'_> {
         if !stamped && webhook.tolerance_seconds.is_some() {
             return self.wrong("webhook.tolerance_seconds", "there is no timestamp", "take it out");
         }
-        Ok(Scheme {
-            signature_header: header("signature_header", &webhook.signature_header)?,
-            encoding: match webhook.encoding {
-                EncodingWord::Hex => Encoding::Hex,
-                EncodingWord::Base64 => Encoding::Base64,
+        let named = before.contains("{delivery_id}");
+        if named && webhook.delivery_id_header.is_none() {
+            let remedy = "set webhook.delivery_id_header to the header that {delivery_id} stands for";
+            return self.wrong("webhook.signed", "no header has the id that is signed", remedy);
+        }
+        let signature_header = self.header("webhook.signature_header", &webhook.signature_header)?;
+        let encoding = match webhook.encoding {
+            EncodingWord::Hex => Encoding::Hex,
+            EncodingWord::Base64 => Encoding::Base64,
+        };
+        let tolerance = Duration::from_secs(webhook.tolerance_seconds.unwrap_or(300).into());
+        let stamp = header("timestamp_header", &webhook.timestamp_header)?;
+        let id = header("delivery_id_header", &webhook.delivery_id_header)?.filter(|_| named);
+        Ok(Hook {
+            facts: Hook::facts(&self.file.name, &webhook.steps),
+            signature: Signature {
+                prefix: webhook.prefix.clone().into(),
+                before: before.replace("{delivery_id}", "{id}").into(),
+                stamp: stamp.map(|header| Stamp { header, unit: StampUnit::Seconds, tolerance }),
+                id,
+                ..Signature::of_body(signature_header, encoding)
             },
-            prefix: webhook.prefix.clone(),
-            before: self.template("webhook.signed", before, &BTreeSet::from(["timestamp"]))?,
-            timestamp_header: webhook
-                .timestamp_header
-                .as_ref()
-                .map(|name| header("timestamp_header", name))
-                .transpose()?,
-            tolerance: std::time::Duration::from_secs(webhook.tolerance_seconds.unwrap_or(300).into()),
-            delivery_id_header: webhook
-                .delivery_id_header
-                .as_ref()
-                .map(|name| header("delivery_id_header", name))
-                .transpose()?,
+            event_id: place("event_id", &webhook.event_id)?,
+            event_type: place("event_type", &webhook.event_type)?,
+            event_type_header: header("event_type_header", &webhook.event_type_header)?,
+            subject: place("subject", &webhook.subject)?,
+            repeats_after: webhook.repeats_after_seconds.map(|secs| Duration::from_secs(secs.into())),
+            challenge_query: webhook.challenge_query.clone(),
+            challenge_field: place("challenge_field", &webhook.challenge_field)?,
         })
     }
 }

@@ -190,6 +190,22 @@ pub(crate) struct WebhookFile {
     pub(crate) tolerance_seconds: Option<u32>,
     #[serde(default)]
     pub(crate) delivery_id_header: Option<String>,
+    #[serde(default)]
+    pub(crate) event_id: Option<String>,
+    #[serde(default)]
+    pub(crate) event_type: Option<String>,
+    #[serde(default)]
+    pub(crate) event_type_header: Option<String>,
+    #[serde(default)]
+    pub(crate) subject: Option<String>,
+    #[serde(default)]
+    pub(crate) repeats_after_seconds: Option<u32>,
+    #[serde(default)]
+    pub(crate) challenge_query: Option<String>,
+    #[serde(default)]
+    pub(crate) challenge_field: Option<String>,
+    #[serde(default)]
+    pub(crate) steps: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]

@@ -30,6 +30,7 @@ use holdfast_core::{
         Identity, Invalid, OAuth2, Provider, Revoke,
     },
     tool::{self, ToolCall, ToolOutput},
+    webhook::Webhook,
 };
 use http::{HeaderValue, Method};
 use secrecy::SecretString;
@@ -38,7 +39,6 @@ use url::Url;
 
 pub use fault::Fault;
 pub use shipped::{SHIPPED, shipped};
-pub use webhook::{Encoding, NotSigned, Scheme};
 
 use crate::{
     account::ID,
@@ -83,11 +83,6 @@ impl Declared {
     pub fn with_reuse_grace(mut self, grace: Duration) -> Self {
         self.reuse_grace = Some(grace);
         self
-    }
-
-    /// How the provider signs what it sends; `None`: the file says nothing about that.
-    pub fn webhook(&self) -> Option<&Scheme> {
-        self.service.webhook.as_ref()
     }
 
     fn oauth(&self) -> Option<&OAuth> {
@@ -315,6 +310,10 @@ impl Provider for Declared {
     fn grants(&self) -> Grants {
         let end = self.oauth().is_some_and(|oauth| oauth.expires_in_default.is_some());
         Grants { need_refresh_token: end, ..Grants::default() }
+    }
+
+    fn webhooks(&self) -> Vec<&dyn Webhook> {
+        self.service.webhook.iter().map(|hook| hook as &dyn Webhook).collect()
     }
 
     fn check_callback(

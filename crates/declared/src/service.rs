@@ -10,7 +10,7 @@ use crate::{
     account::Accounts,
     answer::Test,
     template::{Template, UrlTemplate},
-    webhook::Scheme,
+    webhook::Hook,
 };
 
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub(crate) struct Service {
     pub(crate) headers: Vec<(HeaderName, Template)>,
     pub(crate) sign: Sign,
     pub(crate) test: Test,
-    pub(crate) webhook: Option<Scheme>,
+    pub(crate) webhook: Option<Hook>,
 }
 
 /// How requests are authenticated.

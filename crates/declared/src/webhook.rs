@@ -1,192 +1,173 @@
-//! How a provider signs what it sends: an HMAC over a text that holds the body, told from a forgery by a pure function.
+//! What a described provider sends by itself: HMAC-SHA256 over a text that holds the body, which is JSON or a form.
 
 use std::time::Duration;
 
-use base64::{Engine as _, engine::general_purpose::STANDARD};
-use chrono::{DateTime, Utc};
-use hmac::{Hmac, KeyInit, Mac};
-use http::{HeaderMap, HeaderName};
-use secrecy::{ExposeSecret, SecretString};
-use sha2::Sha256;
+use holdfast_core::webhook::{
+    Challenge, Delivery, Event, Key, NotProven, Proofs, Scope, SecretFrom, Signature, Topic, Unreadable, Webhook,
+    WebhookFacts, digest, text_of,
+};
+use http::{HeaderName, Method, header};
+use serde_json::Value;
 
-use crate::template::{Template, Values};
+use crate::{answer::Place, check::leak};
 
-/// How deliveries are signed: HMAC-SHA256, in one header.
-#[derive(Clone, Debug)]
-pub struct Scheme {
-    pub(crate) signature_header: HeaderName,
-    pub(crate) encoding: Encoding,
-    /// Before the signature: `sha256=`.
-    pub(crate) prefix: String,
-    /// What stands before the body in what is signed; with `{timestamp}` where there is one.
-    pub(crate) before: Template,
-    pub(crate) timestamp_header: Option<HeaderName>,
-    pub(crate) tolerance: Duration,
-    pub(crate) delivery_id_header: Option<HeaderName>,
+/// As the file describes it, checked.
+#[derive(Debug)]
+pub(crate) struct Hook {
+    pub(crate) facts: &'static WebhookFacts,
+    pub(crate) signature: Signature,
+    pub(crate) event_id: Option<Place>,
+    pub(crate) event_type: Option<Place>,
+    pub(crate) event_type_header: Option<HeaderName>,
+    pub(crate) subject: Option<Place>,
+    /// The same content again after this is another event; `None`: never.
+    pub(crate) repeats_after: Option<Duration>,
+    /// A parameter of a GET that is repeated.
+    pub(crate) challenge_query: Option<String>,
+    /// A field of a proven body that is repeated.
+    pub(crate) challenge_field: Option<Place>,
 }
 
-/// How a signature is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Encoding {
-    /// Small or large.
-    Hex,
-    /// With padding.
-    Base64,
-}
-
-/// Why a delivery is not believed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NotSigned {
-    /// There is no signature, or none that can be read.
-    #[error("it carries no signature that can be read")]
-    Missing,
-    /// It was signed too long ago, or in the future: a copy of an old one, perhaps.
-    #[error("it was signed too long ago, or by a clock that is ahead")]
-    Stale,
-    /// Signed with none of the secrets, or changed since.
-    #[error("the signature is wrong")]
-    Wrong,
-}
-
-impl Scheme {
-    /// Whether one of these secrets signed the delivery, in constant time. Answers the provider's id of it, where it has one.
-    pub fn verify(
-        &self,
-        secrets: &[SecretString],
-        headers: &HeaderMap,
-        body: &[u8],
-        now: DateTime<Utc>,
-    ) -> Result<Option<String>, NotSigned> {
-        let header = |name: &HeaderName| {
-            let mut values = headers.get_all(name).iter();
-            // Two of them are no statement.
-            let only = values.next().filter(|_| values.next().is_none());
-            only.and_then(|value| value.to_str().ok()).map(str::trim)
-        };
-        let signature = header(&self.signature_header).and_then(|text| text.strip_prefix(self.prefix.as_str()));
-        let signature = signature.and_then(|text| self.encoding.read(text)).ok_or(NotSigned::Missing)?;
-        let mut values = Values::new();
-        if let Some(name) = &self.timestamp_header {
-            let told = header(name).ok_or(NotSigned::Missing)?;
-            let seconds = told.parse::<i64>().map_err(|_| NotSigned::Missing)?;
-            if seconds.abs_diff(now.timestamp()) > self.tolerance.as_secs() {
-                return Err(NotSigned::Stale);
-            }
-            values.insert("timestamp".to_owned(), told.to_owned());
-        }
-        let before = self.before.fill(&values).ok_or(NotSigned::Missing)?;
-        let signed_with = |secret: &SecretString| {
-            let mac = Hmac::<Sha256>::new_from_slice(secret.expose_secret().as_bytes());
-            let mut mac = mac.expect("HMAC takes a key of any length");
-            mac.update(before.as_bytes());
-            mac.update(body);
-            mac.verify_slice(&signature).is_ok()
-        };
-        // Each of them is tried, so that time tells nothing.
-        let signed = secrets.iter().fold(false, |signed, secret| signed | signed_with(secret));
-        if !signed {
-            return Err(NotSigned::Wrong);
-        }
-        Ok(self.delivery_id_header.as_ref().and_then(header).map(str::to_owned))
+impl Hook {
+    pub(crate) fn facts(name: &str, steps: &[String]) -> &'static WebhookFacts {
+        let usual = [
+            format!("At {name}, find where webhooks are made, and paste {{url}} as the address."),
+            format!("Copy the secret below to {name}; where {name} shows a secret of its own, bring that here."),
+        ];
+        let steps = if steps.is_empty() { usual.as_slice() } else { steps };
+        let steps: Vec<&'static str> = steps.iter().map(|step| leak(step)).collect();
+        Box::leak(Box::new(WebhookFacts {
+            id: "events",
+            name: "Events",
+            scope: Scope::Connector,
+            secret: SecretFrom::Either,
+            secret_label: "Signing secret",
+            steps: steps.leak(),
+            body: None,
+            own_limit: None,
+            parks: 1,
+        }))
     }
 }
 
-impl Encoding {
-    fn read(self, text: &str) -> Option<Vec<u8>> {
-        match self {
-            Self::Base64 => STANDARD.decode(text).ok(),
-            Self::Hex => {
-                let digits: Option<Vec<u8>> =
-                    text.chars().map(|c| c.to_digit(16).and_then(|digit| u8::try_from(digit).ok())).collect();
-                digits
-                    .filter(|digits| digits.len() % 2 == 0)
-                    .map(|digits| digits.chunks_exact(2).map(|pair| pair[0] * 16 + pair[1]).collect())
-            }
-        }
+impl Webhook for Hook {
+    fn facts(&self) -> &WebhookFacts {
+        self.facts
     }
+
+    fn verify(&self, proofs: &Proofs<'_>, delivery: &Delivery<'_>) -> Result<(), NotProven> {
+        self.signature.verify(proofs, delivery)
+    }
+
+    fn challenge(&self, delivery: &Delivery<'_>) -> Option<Challenge> {
+        if delivery.method == Method::GET {
+            let asked = delivery.parameter(self.challenge_query.as_deref()?)?;
+            return Challenge::echo(&asked).map(Challenge::Text);
+        }
+        let body = content(delivery).ok()?;
+        let asked = self.challenge_field.as_ref()?.of(&body)?.as_str()?;
+        Challenge::echo(asked).map(Challenge::Text)
+    }
+
+    fn read(&self, delivery: &Delivery<'_>) -> Result<Event, Unreadable> {
+        let body = content(delivery)?;
+        let find = |place: &Option<Place>| place.as_ref().and_then(|place| text_of(place.of(&body)));
+        let kind = self.event_type_header.as_ref().and_then(|name| delivery.header(name)).map(str::to_owned);
+        let kind = kind.or_else(|| find(&self.event_type)).unwrap_or_else(|| "event".to_owned());
+        let signed = self.signature.id.as_ref().and_then(|name| delivery.header(name)).map(str::to_owned);
+        // A header that nothing proves tells no events apart.
+        let key = match find(&self.event_id).or(signed) {
+            Some(id) => Key::Id(id),
+            None => Key::Digest(digest(&[], delivery.body), self.repeats_after),
+        };
+        Ok(Event { key, kind, topic: Topic::Other, subject: find(&self.subject), account: None })
+    }
+}
+
+/// The body, decoded. Of a form, a value that is JSON itself is read as such.
+fn content(delivery: &Delivery<'_>) -> Result<Value, Unreadable> {
+    let kind = delivery.header(header::CONTENT_TYPE).unwrap_or_default();
+    if !kind.to_ascii_lowercase().starts_with("application/x-www-form-urlencoded") {
+        return delivery.json();
+    }
+    let text = std::str::from_utf8(delivery.body).map_err(|_| Unreadable("the form is no text"))?;
+    let value = |text: &str| match serde_json::from_str(text) {
+        Ok(nested @ (Value::Object(_) | Value::Array(_))) => nested,
+        _ => Value::from(text),
+    };
+    let fields = url::form_urlencoded::parse(text.as_bytes());
+    Ok(Value::Object(fields.map(|(name, text)| (name.into_owned(), value(&text))).collect()))
 }
 
 #[cfg(test)]
 mod tests {
+    use chrono::Utc;
+    use http::HeaderMap;
+
     use super::*;
+    use crate::{shipped, tests::GOOD};
+    use holdfast_core::Provider as _;
 
-    fn scheme(encoding: Encoding, prefix: &str, before: &str, stamped: bool) -> Scheme {
-        Scheme {
-            signature_header: HeaderName::from_static("x-signature"),
-            encoding,
-            prefix: prefix.to_owned(),
-            before: Template::parse(before).unwrap(),
-            timestamp_header: stamped.then(|| HeaderName::from_static("x-timestamp")),
-            tolerance: Duration::from_mins(5),
-            delivery_id_header: Some(HeaderName::from_static("x-delivery")),
-        }
+    fn read(
+        file: &str,
+        content_type: &str,
+        headers: &[(&'static str, &str)],
+        body: &[u8],
+    ) -> Result<Event, Unreadable> {
+        let declared = crate::Declared::read("acme.toml", file).unwrap();
+        let mut all: HeaderMap =
+            headers.iter().map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap())).collect();
+        all.insert(header::CONTENT_TYPE, content_type.parse().unwrap());
+        let delivery = Delivery { method: &Method::POST, query: None, headers: &all, body, now: Utc::now() };
+        declared.webhooks()[0].read(&delivery)
     }
 
-    fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
-        pairs.iter().map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap())).collect()
-    }
-
-    fn at(seconds: i64) -> DateTime<Utc> {
-        DateTime::from_timestamp(seconds, 0).unwrap()
-    }
-
-    const BODY: &[u8] = b"Hello, World!";
-    /// The example of GitHub's documentation: its secret, its body, its signature.
-    const SECRET: &str = "It's a Secret to Everybody";
-    const SIGNATURE: &str = "757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17";
-
+    /// WV-01: verified over its bytes, then decoded.
     #[test]
-    fn the_example_of_a_provider_is_verified_with_either_of_two_secrets() {
-        let scheme = scheme(Encoding::Hex, "sha256=", "", false);
-        let told = headers(&[("x-signature", &format!("sha256={SIGNATURE}")), ("x-delivery", "d-1")]);
-        for secrets in [[SECRET, "next"], ["next", SECRET]] {
-            let secrets = secrets.map(SecretString::from);
-            assert_eq!(scheme.verify(&secrets, &told, BODY, at(0)), Ok(Some("d-1".to_owned())));
-        }
-        for secrets in [&[][..], &[SecretString::from("next")]] {
-            assert_eq!(scheme.verify(secrets, &told, BODY, at(0)), Err(NotSigned::Wrong));
-        }
-        assert_eq!(scheme.verify(&[SECRET.into()], &told, b"Hello, World?", at(0)), Err(NotSigned::Wrong));
+    fn a_form_is_decoded_once_it_is_verified() {
+        let file = format!(
+            "{GOOD}[webhook]\nsignature_header = \"x-s\"\nencoding = \"hex\"\nevent_id = \"payload.id\"\nevent_type = \"x\"\n"
+        );
+        let form = "application/x-www-form-urlencoded; charset=utf-8";
+        let event = read(&file, form, &[], b"payload=%7B%22id%22%3A1%7D&x=a+b").unwrap();
+        assert_eq!((event.key, event.kind.as_str()), (Key::Id("1".to_owned()), "a b"));
+        assert!(read(&file, form, &[], b"\xff\xfe\x00\x80").is_err());
+        // WV-02
+        assert!(read(&file, "application/json", &[], b"\xff\xfe\x00\x80").is_err());
     }
 
+    /// WV-04, WD-02: an id in a header tells events apart only where it is signed.
     #[test]
-    fn what_is_not_written_as_a_signature_is_none() {
-        let scheme = scheme(Encoding::Hex, "sha256=", "", false);
-        let secrets = [SecretString::from(SECRET)];
-        for value in
-            ["", SIGNATURE, "sha256=", "sha256=7", "sha256=zz", "sha1=757107ea", &format!("sha256={SIGNATURE}0")]
-        {
-            let refused = scheme.verify(&secrets, &headers(&[("x-signature", value)]), BODY, at(0)).unwrap_err();
-            assert!(matches!(refused, NotSigned::Missing | NotSigned::Wrong), "{value}: {refused}");
-        }
-        assert_eq!(scheme.verify(&secrets, &HeaderMap::new(), BODY, at(0)), Err(NotSigned::Missing));
-        let mut twice = headers(&[("x-signature", &format!("sha256={SIGNATURE}"))]);
-        twice.append("x-signature", "sha256=00".parse().unwrap());
-        assert_eq!(scheme.verify(&secrets, &twice, BODY, at(0)), Err(NotSigned::Missing));
+    fn an_id_that_nothing_proves_makes_no_other_event() {
+        let bare = format!(
+            "{GOOD}[webhook]\nsignature_header = \"x-s\"\nencoding = \"hex\"\ndelivery_id_header = \"x-delivery\"\n"
+        );
+        let key = |file: &str, id| read(file, "application/json", &[("x-delivery", id)], b"{\"a\":1}").unwrap().key;
+        assert_eq!(key(&bare, "1"), key(&bare, "2"));
+        assert!(matches!(key(&bare, "1"), Key::Digest(_, None)));
+        let signed = format!("{bare}signed = \"{{delivery_id}}.{{body}}\"\n");
+        assert_eq!(key(&signed, "1"), Key::Id("1".to_owned()));
     }
 
     #[test]
-    fn a_timestamp_is_signed_too_and_bounds_how_long_a_copy_is_of_use() {
-        let scheme = scheme(Encoding::Base64, "", "v0:{timestamp}:", true);
-        let secrets = [SecretString::from("s3cret")];
-        let mut mac = Hmac::<Sha256>::new_from_slice(b"s3cret").unwrap();
-        mac.update(b"v0:1000:");
-        mac.update(BODY);
-        let signature = STANDARD.encode(mac.finalize().into_bytes());
-        let told = |stamp: &str| headers(&[("x-signature", &signature), ("x-timestamp", stamp)]);
-        for (stamp, now, expected) in [
-            ("1000", 1000, Ok(None)),
-            ("1000", 1300, Ok(None)),
-            ("1000", 700, Ok(None)),
-            ("1000", 1301, Err(NotSigned::Stale)),
-            ("1000", 699, Err(NotSigned::Stale)),
-            ("1001", 1001, Err(NotSigned::Wrong)),
-            ("soon", 1000, Err(NotSigned::Missing)),
-            ("", 1000, Err(NotSigned::Missing)),
-        ] {
-            assert_eq!(scheme.verify(&secrets, &told(stamp), BODY, at(now)), expected, "{stamp} {now}");
-        }
-        let unstamped = headers(&[("x-signature", &signature)]);
-        assert_eq!(scheme.verify(&secrets, &unstamped, BODY, at(1000)), Err(NotSigned::Missing));
+    fn challenges_are_answered_as_their_providers_ask() {
+        let of = |id: &str, method: Method, query: Option<&str>, body: &[u8]| {
+            let all = shipped();
+            let declared = all.iter().find(|declared| declared.about().id == id).unwrap();
+            let headers = HeaderMap::new();
+            let delivery = Delivery { method: &method, query, headers: &headers, body, now: Utc::now() };
+            declared.webhooks()[0].challenge(&delivery)
+        };
+        let text = |text: &str| Some(Challenge::Text(text.to_owned()));
+        let slack = br#"{"token":"t","challenge":"3eZbrw1aBm2rZgRNFdxV2595E9CY3gmdALWMmHkvFXO7tYXAYM8P","type":"url_verification"}"#;
+        assert_eq!(
+            of("slack", Method::POST, None, slack),
+            text("3eZbrw1aBm2rZgRNFdxV2595E9CY3gmdALWMmHkvFXO7tYXAYM8P")
+        );
+        assert_eq!(of("slack", Method::POST, None, br#"{"type":"event_callback"}"#), None);
+        assert_eq!(of("dropbox", Method::GET, Some("challenge=a-b"), b""), text("a-b"));
+        assert_eq!(of("dropbox", Method::GET, Some("challenge=%3Cscript%3E%20"), b""), None);
+        assert_eq!(of("dropbox", Method::GET, None, b""), None);
+        assert_eq!(of("github", Method::GET, Some("challenge=a"), b""), None);
     }
 }

@@ -6,6 +6,7 @@ mod error;
 mod identity;
 mod model;
 mod tools;
+mod webhooks;
 
 use async_trait::async_trait;
 use holdfast_core::{
@@ -14,6 +15,7 @@ use holdfast_core::{
     exchange::{Refusal, Verdict},
     provider::{About, Account, ApiAnswer, ApiKeyAuth, Auth, AuthKind, Identity, Invalid, Places, Provider},
     tool::{ToolCall, ToolOutput},
+    webhook::Webhook,
 };
 
 /// The provider's id.
@@ -34,7 +36,6 @@ static ABOUT: About = About {
     scopes: &[],
     tools: tools::ALL,
     test_call: "GET /api/v2/agents/me",
-    webhooks: false,
 };
 
 /// Freshdesk, as the rest of Holdfast sees it.
@@ -94,5 +95,9 @@ impl Provider for Freshdesk {
 
     async fn call(&self, api: &ApiClient, call: &ToolCall) -> Result<ToolOutput> {
         tools::call(api, call).await
+    }
+
+    fn webhooks(&self) -> Vec<&dyn Webhook> {
+        vec![&webhooks::RULE]
     }
 }

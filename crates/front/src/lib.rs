@@ -7,6 +7,7 @@ mod identity;
 mod model;
 mod text;
 mod tools;
+mod webhooks;
 
 use std::time::Duration;
 
@@ -20,6 +21,7 @@ use holdfast_core::{
         RefreshLife, Rotation, TokenBody, below,
     },
     tool::{ToolCall, ToolOutput},
+    webhook::Webhook,
 };
 
 /// The provider's id.
@@ -52,7 +54,6 @@ static ABOUT: About = About {
     scopes: &[],
     tools: tools::ALL,
     test_call: "GET /me",
-    webhooks: false,
 };
 
 /// Front, as the rest of Holdfast sees it.
@@ -128,6 +129,10 @@ impl Provider for Front {
 
     async fn call(&self, api: &ApiClient, call: &ToolCall) -> Result<ToolOutput> {
         tools::call(api, call).await
+    }
+
+    fn webhooks(&self) -> Vec<&dyn Webhook> {
+        vec![&webhooks::APP, &webhooks::RULE]
     }
 
     /// By the immutable id, once it is known: a company may change its name.

@@ -6,6 +6,7 @@ mod error;
 mod identity;
 mod mail;
 mod model;
+mod push;
 mod scopes;
 mod tools;
 
@@ -21,7 +22,10 @@ use holdfast_core::{
         Provider, RefreshLife, Revoke, Rotation, TokenBody, below,
     },
     tool::{ToolCall, ToolOutput},
+    webhook::Webhook,
 };
+
+use crate::push::Push;
 
 /// The provider's id.
 const ID: &str = "google";
@@ -41,7 +45,6 @@ static ABOUT: About = About {
     scopes: scopes::ALL,
     tools: tools::ALL,
     test_call: "GET /v1/userinfo",
-    webhooks: false,
     key_help: None,
 };
 
@@ -49,18 +52,23 @@ static ABOUT: About = About {
 #[derive(Clone, Debug)]
 pub struct Google {
     hosts: Hosts,
+    push: Push,
 }
 
 impl Google {
     /// The real one.
     pub fn new() -> Self {
-        Self { hosts: Hosts::production() }
+        Self::at(Hosts::production())
     }
 
     /// One whose hosts are folders of another address, OAuth and APIs alike: the operator's `base_url_override`, for a
     /// sandbox. With `http://127.0.0.1:9000/google`, Gmail is at `http://127.0.0.1:9000/google/gmail.googleapis.com`.
     pub fn with_base(base: &str) -> Result<Self, Invalid> {
-        Ok(Self { hosts: Hosts::substitute(ID, base)? })
+        Hosts::substitute(ID, base).map(Self::at)
+    }
+
+    fn at(hosts: Hosts) -> Self {
+        Self { push: Push { hosts: hosts.clone() }, hosts }
     }
 }
 
@@ -137,6 +145,10 @@ impl Provider for Google {
 
     async fn call(&self, api: &ApiClient, call: &ToolCall) -> Result<ToolOutput> {
         tools::call(api, call).await
+    }
+
+    fn webhooks(&self) -> Vec<&dyn Webhook> {
+        vec![&self.push, &push::CHANNEL]
     }
 
     fn scopes_of(&self, tool: &str) -> &'static [&'static str] {

@@ -6,6 +6,7 @@ mod error;
 mod identity;
 mod model;
 mod tools;
+mod webhooks;
 
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ use holdfast_core::{
         Provider, RefreshLife, Rotation, Scope, TokenBody, below,
     },
     tool::{ToolCall, ToolOutput},
+    webhook::Webhook,
 };
 
 /// The provider's id.
@@ -58,7 +60,6 @@ static ABOUT: About = About {
     scopes: SCOPES,
     tools: tools::ALL,
     test_call: "GET /api/account",
-    webhooks: false,
 };
 
 /// Gorgias, as the rest of Holdfast sees it.
@@ -146,6 +147,10 @@ impl Provider for Gorgias {
 
     async fn call(&self, api: &ApiClient, call: &ToolCall) -> Result<ToolOutput> {
         tools::call(api, call).await
+    }
+
+    fn webhooks(&self) -> Vec<&dyn Webhook> {
+        vec![&webhooks::HTTP]
     }
 
     fn scopes_of(&self, tool: &str) -> &'static [&'static str] {

@@ -46,7 +46,6 @@ static ABOUT: About = About {
     scopes: &[],
     tools: tools::ALL,
     test_call: "GET /api/v1/users/me",
-    webhooks: false,
 };
 
 /// Pipedrive, as the rest of Holdfast sees it.

@@ -9,6 +9,7 @@ mod identity;
 mod model;
 mod money;
 mod tools;
+mod webhooks;
 
 use std::time::Duration;
 
@@ -22,6 +23,7 @@ use holdfast_core::{
         OAuth2, Places, Provider, RefreshLife, Rotation, Scope, TokenBody, below,
     },
     tool::{ToolCall, ToolOutput},
+    webhook::Webhook,
 };
 use http::HeaderName;
 use secrecy::SecretString;
@@ -62,7 +64,6 @@ static ABOUT: About = About {
     scopes: SCOPES,
     tools: tools::ALL,
     test_call: "POST /admin/api/{version}/graphql.json (shop)",
-    webhooks: false,
     key_help: None,
 };
 
@@ -174,6 +175,10 @@ impl Provider for Shopify {
 
     async fn call(&self, api: &ApiClient, call: &ToolCall) -> Result<ToolOutput> {
         tools::call(&self.graph(api), call).await
+    }
+
+    fn webhooks(&self) -> Vec<&dyn Webhook> {
+        vec![&webhooks::TOPICS]
     }
 
     fn token_header(&self) -> Option<HeaderName> {

@@ -6,6 +6,7 @@ mod error;
 mod identity;
 mod model;
 mod tools;
+mod webhooks;
 
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ use holdfast_core::{
         RefreshLife, Revoke, Rotation, Scope, TokenBody, below,
     },
     tool::{ToolCall, ToolOutput},
+    webhook::Webhook,
 };
 use serde_json::{Value, json};
 
@@ -50,7 +52,6 @@ static ABOUT: About = About {
     scopes: SCOPES,
     tools: tools::ALL,
     test_call: "GET /api/v2/users/me.json",
-    webhooks: false,
 };
 
 /// Zendesk Support, as the rest of Holdfast sees it.
@@ -160,6 +161,10 @@ impl Provider for Zendesk {
 
     async fn call(&self, api: &ApiClient, call: &ToolCall) -> Result<ToolOutput> {
         tools::call(api, call).await
+    }
+
+    fn webhooks(&self) -> Vec<&dyn Webhook> {
+        vec![&webhooks::EVENTS]
     }
 }
 

@@ -78,7 +78,7 @@ impl ProviderBody {
             },
             scopes: about.scopes.iter().map(|scope| ScopeBody { name: scope.name, words: scope.words }).collect(),
             tools: about.tools.iter().map(|tool| ToolBody::new(tool, provider.scopes_of(tool.name))).collect(),
-            webhooks: about.webhooks,
+            webhooks: !provider.webhooks().is_empty(),
             available,
         }
     }

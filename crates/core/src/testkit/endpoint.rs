@@ -388,7 +388,6 @@ static ABOUT: About = About {
     scopes: &[],
     tools: &[],
     test_call: "GET /me",
-    webhooks: false,
 };
 
 #[async_trait]

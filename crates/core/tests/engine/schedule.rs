@@ -48,7 +48,6 @@ macro_rules! about {
             scopes: &[],
             tools: &[],
             test_call: "GET /me",
-            webhooks: false,
         }
     };
 }

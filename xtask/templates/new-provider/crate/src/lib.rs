@@ -69,7 +69,6 @@ static ABOUT: About = About {
 @end@
     tools: tools::ALL,
     test_call: "GET /v1/me",
-    webhooks: false,
 };
 
 /// @Name@, as the rest of Holdfast sees it.
