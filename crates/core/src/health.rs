@@ -105,6 +105,11 @@ const RECOVERY: &[Effect] = &[
 const END: &[Effect] = &[Effect::Revoke, Effect::RemoveWebhooks, Effect::StopAgents, Effect::Announce];
 
 impl Health {
+    /// Whether it works once a person has done something: what comes meanwhile is kept for it.
+    pub fn is_waiting(self) -> bool {
+        matches!(self, Self::Pending | Self::AuthFailed)
+    }
+
     /// The state after `event`, and what has to follow. An event without meaning in this state changes nothing.
     pub fn next(self, event: Event) -> (Self, &'static [Effect]) {
         use Health::{AuthFailed, Connected, Disconnected, Pending};

@@ -68,4 +68,6 @@ ids! {
     RunId = "run";
     /// A job of the queue.
     JobId = "job";
+    /// One inbound request that was kept.
+    DeliveryId = "dlv";
 }

@@ -41,7 +41,7 @@ pub use api_client::ApiClient;
 pub use credential::{Credential, Fingerprint, Secret, Snapshot, TokenSet, Version};
 pub use error::{Error, ErrorKind, Retry};
 pub use health::Health;
-pub use id::{AgentId, ConnectorId, CredentialId, ExchangeId, JobId, OrgId, RunId};
+pub use id::{AgentId, ConnectorId, CredentialId, DeliveryId, ExchangeId, JobId, OrgId, RunId};
 pub use oauth_app::AppId;
 pub use provider::{About, Account, Auth, Identity, OAuth2, Provider, Providers};
 pub use refresh::{AuthError, Engine, Need};

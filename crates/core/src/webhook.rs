@@ -3,8 +3,10 @@
 //!
 //! - [`signature`]: HMACs over the raw body, as data.
 //! - [`digest`]: the key of an event that has no id of its own.
+//! - [`fate`]: what becomes of a proven one while its connector waits for a reconnect.
 
 mod digest;
+mod parking;
 mod signature;
 
 use std::time::Duration;
@@ -18,6 +20,7 @@ use subtle::ConstantTimeEq;
 use url::Url;
 
 pub use digest::{digest, digest_of};
+pub use parking::{Fate, Parking, Refusal, fate};
 pub use signature::{Algorithm, Encoding, Signature, Stamp, StampUnit};
 
 /// One way in which a provider tells of events. Several where it has several: Gmail's push and the channels of calendars.

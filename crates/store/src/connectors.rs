@@ -23,6 +23,7 @@ use crate::{
     seal::DataKey,
     sql::{self, failed, micros, values},
     store::Store,
+    webhooks,
 };
 
 /// A connector to be made.
@@ -191,6 +192,7 @@ impl Store {
         let now = self.clock().now();
         let agents = agent_stops::stop(&tx, id, StopReason::Deleted, now).await?;
         let jobs = end_lane(&tx, id.as_str(), StopReason::Deleted, now).await?;
+        webhooks::deleted(&tx, id.as_str(), now).await?;
         sql::run(&tx, doing, "DELETE FROM connectors WHERE id = $1", values![id.as_str()]).await?;
         let others = patients(&tx, doing, "credential_id = $1", &locked.id).await?;
         if others.is_empty() {

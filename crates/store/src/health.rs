@@ -21,6 +21,7 @@ use crate::{
     sql::{self, failed, micros, values},
     store::Store,
     timeline::{self, Entry},
+    webhooks,
 };
 
 /// A connector under its credential's lock.
@@ -194,6 +195,9 @@ impl Store {
             Admission::Park => park_lane(tx, &patient.id, change.at).await?,
             Admission::End(reason) => end_lane(tx, &patient.id, reason, change.at).await?,
         };
+        if to == Health::Connected {
+            webhooks::recovered(tx, &patient.id).await?;
+        }
         let left: Vec<_> = effects.iter().copied().filter(|effect| !effect.is_immediate()).collect();
         outbox::insert(self, tx, &org, &connector, epoch, &left, &payload, change.at).await?;
         let line = Entry {

@@ -50,6 +50,7 @@ mod throttle;
 mod timeline;
 mod tool_calls;
 mod users;
+mod webhooks;
 
 pub use agent_changes::{AgentChange, Altered, Made, NewAgent, NewBinding};
 pub use agents::{Agent, AgentBrief, Binding, Gate, Paused, Stop};
@@ -68,7 +69,7 @@ pub use lines::{ConnectorLine, LineCount, LineFilter, LineState};
 pub use listing::{ConnectorView, Filter, Page};
 pub use mails::{
     AppTrouble, ClaimedMail, Gather, Gathered, MailFailure, MailItem, MailKind, MailOutcome, MailStage, MailState,
-    MailTrouble, TellAppTrouble, TellMigrations, Told,
+    MailTrouble, TellAppTrouble, TellMigrations, TellWebhooks, Told, WebhookTrouble,
 };
 pub use milestones::Milestones;
 pub use oauth_apps::{AppSecret, AppUse, StoredApp};
@@ -86,5 +87,9 @@ pub use throttle::Throttle;
 pub use timeline::{Entry, ExchangeDay, Recovery, TimelineItem, is_timeline_cursor};
 pub use tool_calls::{Attempts, KeyUse};
 pub use users::{EmailTaken, FirstUser, NewUser, User};
+pub use webhooks::{
+    Arrived, Dedupe, Delivery, DeliveryFilter, DeliveryState, Endpoint, Known, NewEndpoint, Owner, Receiver, Rejection,
+    Rejections, TakenDelivery, Threshold, TurnedAway,
+};
 
 pub use holdfast_core::ports::StoreError;

@@ -11,6 +11,7 @@ mod migrations;
 mod send;
 mod server;
 mod told;
+mod webhooks;
 
 use chrono::{DateTime, Utc};
 use holdfast_core::{ConnectorId, OrgId, health::Effect, ports::StoreError};
@@ -28,6 +29,7 @@ pub use migrations::TellMigrations;
 pub use send::{ClaimedMail, MailItem, MailOutcome};
 pub use server::MailTrouble;
 pub use told::{MailFailure, MailState, Told};
+pub use webhooks::{TellWebhooks, WebhookTrouble};
 
 /// Why a mail is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -46,6 +48,8 @@ pub enum MailKind {
     NobodyTold,
     /// Connectors have to be reconnected for a provider's migration.
     MustReconnect,
+    /// A webhook of a connector has stopped, or is about to be switched off by its provider.
+    WebhookStopped,
 }
 
 impl MailKind {
@@ -59,10 +63,11 @@ impl MailKind {
             Self::LastDay => "last_day",
             Self::NobodyTold => "nobody_told",
             Self::MustReconnect => "must_reconnect",
+            Self::WebhookStopped => "webhook_stopped",
         }
     }
 
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::NeedsYou,
         Self::BackAgain,
         Self::AppRefused,
@@ -70,6 +75,7 @@ impl MailKind {
         Self::LastDay,
         Self::NobodyTold,
         Self::MustReconnect,
+        Self::WebhookStopped,
     ];
 
     fn parse(word: &str) -> Option<Self> {
@@ -83,7 +89,7 @@ impl MailKind {
             Self::BackAgain => Some(Effect::MailRecovery.as_str()),
             Self::ExpiresSoon => Some("mail_expires_soon"),
             Self::LastDay => Some("mail_last_day"),
-            Self::AppRefused | Self::NobodyTold | Self::MustReconnect => None,
+            Self::AppRefused | Self::NobodyTold | Self::MustReconnect | Self::WebhookStopped => None,
         }
     }
 

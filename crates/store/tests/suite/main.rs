@@ -24,3 +24,4 @@ mod sealing;
 mod sessions;
 mod signals;
 mod starting;
+mod webhooks;

@@ -1,0 +1,141 @@
+//! Webhooks that have stopped, or are about to: one message per admin for each, once.
+
+use chrono::{DateTime, TimeDelta, Utc};
+use holdfast_core::{ConnectorId, OrgId, ports::StoreError};
+use sea_orm::FromQueryResult;
+use serde_json::json;
+
+use super::{ADMINS, MailKind, MailStage, NewMail, Recipient};
+use crate::{
+    sql::{self, failed, micros, values},
+    store::Store,
+};
+
+/// Of one address that fails now and then, people are warned no more often.
+const WARN_EVERY: TimeDelta = TimeDelta::hours(24);
+
+/// How webhooks in trouble are turned into messages.
+#[derive(Clone, Debug)]
+pub struct TellWebhooks<'a> {
+    /// Now.
+    pub at: DateTime<Utc>,
+    /// The right side of the messages' ids.
+    pub domain: &'a str,
+    /// False: there is no mail server; the messages are kept as not sent.
+    pub sends: bool,
+}
+
+/// A webhook in trouble, as it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WebhookTrouble {
+    /// Of which connector.
+    pub connector: ConnectorId,
+    /// Which of the provider's ways.
+    pub kind: String,
+    /// Since when it answers that it is gone.
+    pub gone_at: Option<DateTime<Utc>>,
+    /// All that were turned away since one was accepted.
+    pub failures: u64,
+    /// Since when.
+    pub since: DateTime<Utc>,
+    /// Why the last one was, as a stable word.
+    pub reason: Option<String>,
+}
+
+#[derive(FromQueryResult)]
+struct Untold {
+    id: String,
+    org_id: String,
+    gone: bool,
+}
+
+/// Those that say that they are gone, then those that people are to be warned of; `$1` is a day ago.
+const UNTOLD: &str = "SELECT e.id, e.org_id, e.gone_at IS NOT NULL AS gone FROM webhook_endpoints e \
+     WHERE e.org_id IS NOT NULL AND e.connector_id IS NOT NULL AND e.deleted_at IS NULL \
+     AND ((e.gone_at IS NOT NULL AND e.gone_told_at IS NULL) OR (e.gone_at IS NULL AND e.warned_at IS NOT NULL \
+     AND (e.warn_told_at IS NULL OR (e.warn_told_at < e.warned_at AND e.warn_told_at < $1)))) LIMIT $2";
+
+impl Store {
+    /// Whether people have to be told of a webhook.
+    pub async fn webhook_is_untold(&self, at: DateTime<Utc>) -> Result<bool, StoreError> {
+        Ok(!self.untold_webhooks(at, 1).await?.is_empty())
+    }
+
+    /// Makes the messages of one webhook after the other, each in a transaction of its own; answers of how many.
+    pub async fn tell_webhooks(&self, tell: &TellWebhooks<'_>) -> Result<usize, StoreError> {
+        let doing = "tell of a webhook";
+        let mut told = 0;
+        for untold in self.untold_webhooks(tell.at, 100).await? {
+            let org = OrgId::from(untold.org_id.as_str());
+            let tx = self.transaction(doing).await?;
+            let take = if untold.gone {
+                "UPDATE webhook_endpoints SET gone_told_at = $2, warn_told_at = $2 \
+                 WHERE id = $1 AND gone_at IS NOT NULL AND gone_told_at IS NULL"
+            } else {
+                "UPDATE webhook_endpoints SET warn_told_at = $2 WHERE id = $1 AND gone_at IS NULL \
+                 AND warned_at IS NOT NULL AND (warn_told_at IS NULL OR warn_told_at < warned_at)"
+            };
+            if sql::run(&tx, doing, take, values![untold.id.as_str(), micros(tell.at)]).await? == 0 {
+                tx.rollback().await.map_err(failed(doing))?;
+                continue;
+            }
+            let admins = format!(
+                "SELECT u.id AS user_id, u.id AS recipient FROM users u WHERE u.org_id = $1 AND {ADMINS} ORDER BY u.id"
+            );
+            let admins: Vec<Recipient> = sql::all(&tx, doing, admins, values![org.as_str()]).await?;
+            for admin in &admins {
+                let mail = NewMail {
+                    org: Some(&org),
+                    user: admin.user_id.as_deref(),
+                    recipient: &admin.recipient,
+                    kind: MailKind::WebhookStopped,
+                    about: json!({ "endpoint": untold.id }),
+                    answers: Vec::new(),
+                    stage: if tell.sends { MailStage::Queued } else { MailStage::Unsent },
+                    items: Vec::new(),
+                };
+                self.insert_mail(&tx, tell.domain, tell.at, &mail).await?;
+            }
+            tx.commit().await.map_err(failed(doing))?;
+            told += 1;
+        }
+        Ok(told)
+    }
+
+    /// A webhook's trouble as it stands. `None`: it is over.
+    pub async fn find_webhook_trouble(
+        &self,
+        org: &OrgId,
+        endpoint: &str,
+    ) -> Result<Option<WebhookTrouble>, StoreError> {
+        #[derive(FromQueryResult)]
+        struct Row {
+            connector_id: String,
+            kind: String,
+            gone_at: Option<DateTime<Utc>>,
+            failures: i64,
+            failing_since: DateTime<Utc>,
+            reason: Option<String>,
+        }
+        let sql = "SELECT e.connector_id, e.kind, e.gone_at, e.failures, e.failing_since, \
+                   (SELECT r.reason FROM webhook_rejections r WHERE r.endpoint_id = e.id ORDER BY r.last_at DESC LIMIT 1) \
+                   AS reason FROM webhook_endpoints e JOIN connectors c ON c.id = e.connector_id \
+                   WHERE e.id = $2 AND e.org_id = $1 AND e.failing_since IS NOT NULL \
+                   AND (e.gone_at IS NOT NULL OR e.warned_at IS NOT NULL)";
+        let row: Option<Row> =
+            sql::one(self.db(), "look at a webhook's trouble", sql, values![org.as_str(), endpoint]).await?;
+        Ok(row.map(|row| WebhookTrouble {
+            connector: row.connector_id.into(),
+            kind: row.kind,
+            gone_at: row.gone_at,
+            failures: row.failures.unsigned_abs(),
+            since: row.failing_since,
+            reason: row.reason,
+        }))
+    }
+
+    async fn untold_webhooks(&self, at: DateTime<Utc>, most: i64) -> Result<Vec<Untold>, StoreError> {
+        let values = values![micros(at - WARN_EVERY), most];
+        sql::all(self.db(), "look for webhooks in trouble", UNTOLD, values).await
+    }
+}
