@@ -23,6 +23,7 @@ mod clock;
 mod control;
 mod counters;
 mod desk;
+mod events;
 mod faults;
 mod freshdesk;
 mod front;
@@ -40,6 +41,7 @@ mod shopify;
 mod zendesk;
 
 pub use counters::Counters;
+pub use events::{EventAttempt, EventOrder};
 pub use faults::{Canned, Download, Faults};
 pub use freshdesk::{Freshdesk, FreshdeskPlan, FreshdeskTrouble, TicketScope};
 pub use front::{EndForm, FrontGrant, FrontOptions, FrontRig, Replaces};

@@ -24,6 +24,7 @@ use url::{Host, Url};
 use crate::control;
 use crate::counters::Counters;
 use crate::desk::{Start, World, is_dns_label, locked};
+use crate::events::{self, EventAttempt, EventOrder};
 use crate::freshdesk::{self, Freshdesk};
 use crate::front::{self, FrontRig};
 use crate::generic::{self, GenericRig};
@@ -201,6 +202,11 @@ impl Sandbox {
     /// `http://127.0.0.1:PORT`, without a slash at the end.
     pub fn url(&self) -> &str {
         &self.world.start.url
+    }
+
+    /// Lets a provider send an event, as often as it would; every attempt with its answer. An error: the order makes no sense.
+    pub async fn send_event(&self, order: &EventOrder) -> Result<Vec<EventAttempt>, String> {
+        events::send(&self.world, order).await
     }
 
     /// What the operator setting `providers.zendesk.base_url_override` has to be.
@@ -471,6 +477,7 @@ async fn handle(State(world): State<Arc<World>>, request: axum::extract::Request
         "google" => google::serve(world, request).await,
         "gorgias" => gorgias::serve(world, request).await,
         "pipedrive" => crate::pipedrive::serve(world, request).await,
+        "control" if request.method == Method::POST && request.path == ["events"] => send_event(&world, &request).await,
         "control" => {
             let answer = control::serve(&world, &request);
             if changes {
@@ -485,6 +492,20 @@ async fn handle(State(world): State<Arc<World>>, request: axum::extract::Request
             Answer::text(404, &format!("There is {places} here")).into_response()
         }
     }
+}
+
+/// An event to be sent, and how it was answered.
+async fn send_event(world: &World, request: &Request) -> Response {
+    let order = serde_json::from_slice::<EventOrder>(&request.body).map_err(|error| error.to_string());
+    let sent = match order {
+        Ok(order) => events::send(world, &order).await,
+        Err(error) => Err(error),
+    };
+    match sent {
+        Ok(attempts) => Answer::json(200, serde_json::json!({ "attempts": attempts })),
+        Err(why) => Answer::json(400, events::refused(&why)),
+    }
+    .into_response()
 }
 
 /// Pages of other sites press no buttons here; and on loopback only loopback names are answered to, so that no site whose

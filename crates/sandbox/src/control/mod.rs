@@ -18,6 +18,7 @@
 //! | `GET`, `PATCH`, `DELETE …/faults` | some of [`Faults`] | all of them; 204 |
 //! | `POST …/tickets` | `{count}` | 204 |
 //! | `GET …/tickets/{id}` | | a page |
+//! | `POST /control/events` | [`EventOrder`](crate::EventOrder) | `{attempts}`: each [`EventAttempt`](crate::EventAttempt) |
 //! | `POST …/do` | a form: `action`, `grant?` | 303 to the page |
 //! | `POST /control/others/{service}/do` | a form: `action` | 303 to the page |
 //!

@@ -25,6 +25,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::counters::{Counters, Counts};
 use crate::desk::{World, locked};
+use crate::events;
 use crate::faults::{Faults, Gate};
 use crate::http::{Answer, Request};
 
@@ -98,6 +99,9 @@ pub(crate) async fn serve(world: Arc<World>, mut request: Request) -> Response {
             let answer = token_endpoint::revoke(&world, &google, &request);
             world.keep().await;
             answer.into_response()
+        }
+        ("www.googleapis.com", "GET", ["oauth2", "v3", "certs"]) => {
+            Answer::json(200, events::google_keys()).header("cache-control", "public, max-age=20000").into_response()
         }
         ("oauth2.googleapis.com", "GET", ["tokeninfo"]) => {
             userinfo::tokeninfo(&world, &google, &request).into_response()
