@@ -16,6 +16,7 @@ mod pages;
 mod picture;
 mod sandbox;
 mod story;
+mod webhooks;
 
 use holdfast_sandbox::Helpdesk;
 use holdfast_tests::{chromium::Chromium, database::Database, people::PASSWORD, service::TestApp};

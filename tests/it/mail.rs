@@ -6,6 +6,7 @@ mod migrations;
 mod outages;
 mod people;
 mod servers;
+mod webhooks;
 mod words;
 
 use std::{sync::Arc, time::Duration};

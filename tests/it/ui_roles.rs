@@ -73,6 +73,10 @@ const TABLE: &[(&str, &str, Takes)] = &[
     ("POST", "/connectors/{id}/test", Takes::Role(Role::Member)),
     ("POST", "/connectors/{id}/reconnect", ADMIN),
     ("POST", "/connectors/{id}/rename", ADMIN),
+    ("GET", "/connectors/{id}/webhook", ADMIN),
+    ("POST", "/connectors/{id}/webhook", ADMIN),
+    ("GET", "/deliveries", Takes::SignedIn),
+    ("GET", "/deliveries/{id}", Takes::SignedIn),
     ("GET", "/connectors/{id}/disconnect", ADMIN),
     ("POST", "/connectors/{id}/disconnect", ADMIN),
     ("GET", "/connectors/{id}/delete", ADMIN),
@@ -148,10 +152,12 @@ const OF_AN_ORG: &[&str] = &[
     "/jobs/{id}",
     "/jobs/{id}/retry",
     "/jobs/{id}/discard",
+    "/connectors/{id}/webhook",
+    "/deliveries/{id}",
 ];
 
 /// What is served beside the pages, and has tests of its own.
-const ELSEWHERE: &[&str] = &["/api/v1", "/healthz", "/readyz", "/metrics"];
+const ELSEWHERE: &[&str] = &["/api/v1", "/hooks", "/healthz", "/readyz", "/metrics"];
 
 /// Somebody, or nobody.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -321,6 +327,12 @@ impl House {
                 path.replace("{id}", &made.expect(201).text_of("id"))
             }
             path if path.starts_with("/jobs/{id}") => path.replace("{id}", &self.job().await),
+            "/deliveries/{id}" => {
+                let hook = self.app.zendesk_hook(&format!("desk-{}", id_word())).await;
+                assert_eq!(self.app.sent(&hook.event("evt-1")).await, 200);
+                let kept = self.app.deliveries(&hook.connector).await;
+                path.replace("{id}", kept[0]["id"].as_str().unwrap())
+            }
             path if path.starts_with("/agents/{id}") => {
                 let (agent, run) = self.agent_with_a_run().await;
                 path.replace("{id}", &agent).replace("{run}", &run).replace("{position}", "1")

@@ -10,6 +10,7 @@ mod pools;
 mod redis;
 mod schedule;
 mod signals;
+mod webhooks;
 
 use std::time::Duration;
 

@@ -26,6 +26,7 @@ pub mod command;
 pub mod cut;
 pub mod database;
 pub mod demo;
+pub mod hooks;
 pub mod html;
 pub mod people;
 pub mod plain;

@@ -5,6 +5,7 @@
 mod commands;
 mod migrations;
 mod socket;
+mod webhooks;
 
 pub use commands::{Ask, Refused, run};
 pub use socket::{answer, socket};

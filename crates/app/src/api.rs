@@ -4,6 +4,7 @@ mod agents;
 mod aliases;
 mod caller;
 mod connectors;
+mod deliveries;
 mod garbled;
 mod import;
 mod jobs;
@@ -13,6 +14,7 @@ mod sessions;
 mod token;
 mod tools;
 mod view;
+mod webhooks;
 
 pub use aliases::Aliases;
 pub(crate) use import::for_link;
@@ -72,6 +74,9 @@ pub fn router(app: Arc<App>) -> Router {
         .routes(routes!(connectors::disconnect))
         .routes(routes!(connectors::test))
         .routes(routes!(connectors::timeline))
+        .routes(routes!(webhooks::show, webhooks::make))
+        .routes(routes!(deliveries::list))
+        .routes(routes!(deliveries::show))
         .routes(routes!(sessions::reconnect))
         .routes(routes!(sessions::connect))
         .routes(routes!(tools::call))

@@ -23,6 +23,7 @@ use crate::{
     config::{Config, LockBackend},
     connect::{Consents, Links},
     demo::Demo,
+    hooks::Hooks,
     jobs::Jobs,
     keys::Keys,
     mail::Mail,
@@ -81,6 +82,8 @@ pub struct App {
     pub aliases: Aliases,
     /// API clients of connectors that were called lately.
     pub clients: Clients,
+    /// What is remembered about webhooks.
+    pub hooks: Hooks,
     /// What is remembered about mail.
     pub mail: Mail,
     /// Numbers for Prometheus.
@@ -168,6 +171,7 @@ impl App {
             demo: OnceLock::new(),
             aliases: Aliases::default(),
             clients: Clients::default(),
+            hooks: Hooks::default(),
             mail: Mail::default(),
             metrics,
             draining: CancellationToken::new(),

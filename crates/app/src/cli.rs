@@ -11,12 +11,13 @@ mod migration;
 mod output;
 mod provider;
 mod serve;
+mod webhook;
 
 use std::process::ExitCode;
 
 pub use args::{
     Args, Command, ConnectorCommand, DemoArgs, KeyCommand, MasterKeyCommand, MigrateArgs, MigrateCommand,
-    MigrationCommand, ProviderCommand, Role, ServeArgs, UserCommand,
+    MigrationCommand, ProviderCommand, Role, ServeArgs, UserCommand, WebhookCommand,
 };
 pub use output::Output;
 
@@ -63,6 +64,7 @@ async fn dispatch(args: Args) -> anyhow::Result<ExitCode> {
         }
         Command::Provider(_) => provider::list(&config, output),
         Command::Migration(command) => migration::run(config, command, output).await,
+        Command::Webhook(command) => webhook::run(config, command, output).await,
         Command::MasterKey(_) | Command::Demo(_) | Command::Doctor => unreachable!("handled above"),
     }
 }

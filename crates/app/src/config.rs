@@ -9,6 +9,7 @@ mod jobs;
 mod sections;
 mod source;
 mod values;
+mod webhooks;
 
 use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf};
 
@@ -29,6 +30,7 @@ pub use sections::{
     RefreshConfig, ShutdownConfig, SmtpConfig,
 };
 pub use source::Sources;
+pub use webhooks::WebhooksConfig;
 
 /// Every key, its default and unit.
 pub const DEFAULTS: &str = include_str!("../../../config/default.toml");
@@ -72,6 +74,8 @@ pub struct Config {
     pub providers: ProvidersConfig,
     /// `[proxy]`
     pub proxy: ProxyConfig,
+    /// `[webhooks]`
+    pub webhooks: WebhooksConfig,
     /// `[connect]`
     pub connect: ConnectConfig,
     /// `[network]`

@@ -37,6 +37,8 @@ pub(crate) const JOB_SECONDS: &str = "holdfast_job_seconds";
 pub(crate) const JOBS: &str = "holdfast_jobs";
 /// Set when the numbers are asked for.
 pub(crate) const JOBS_OLDEST_SECONDS: &str = "holdfast_jobs_oldest_seconds";
+/// Requests to the addresses of webhooks.
+pub(crate) const DELIVERIES: &str = "holdfast_deliveries_total";
 /// Counted where mail is sent.
 pub(crate) const MAILS: &str = "holdfast_mails_total";
 /// Set when the numbers are asked for, as all of the lifeboat's.
@@ -93,6 +95,11 @@ impl Metrics {
 }
 
 fn describe() {
+    describe_counter!(
+        DELIVERIES,
+        Unit::Count,
+        "Requests to the addresses of webhooks, by provider and what became of them"
+    );
     describe_counter!(EXCHANGES, Unit::Count, "Exchanges with a token endpoint, by provider and outcome");
     describe_histogram!(EXCHANGE_SECONDS, Unit::Seconds, "Duration of an exchange, by provider and outcome");
     describe_counter!(FLIGHTS_JOINED, Unit::Count, "Callers that joined a refresh which was under way");

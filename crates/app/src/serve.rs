@@ -1,5 +1,9 @@
 //! A service that answers: listener, scheduler, and an end that cuts nothing off.
 
+mod heads;
+
+pub(crate) use heads::Peer;
+
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::Context;
@@ -9,7 +13,6 @@ use axum::{
     http::{HeaderName, StatusCode, header},
     middleware::{self, Next},
     response::{IntoResponse, Response},
-    serve::ListenerExt,
 };
 use futures::FutureExt as _;
 use holdfast_store::ServingLock;
@@ -20,11 +23,13 @@ use tower_http::{
 };
 use tracing::{debug, error, info, warn};
 
+use heads::HeadsInTime;
+
 use crate::{
     admin, agents, api,
     app::{App, CLOCK_TOLERANCE_SECS},
     config::is_loopback,
-    jobs, mail,
+    hooks, jobs, mail,
     metrics::UPKEEP_INTERVAL,
     ops,
     problem::Problem,
@@ -36,6 +41,7 @@ pub fn router(app: &Arc<App>) -> Router {
     let id = HeaderName::from_static("x-request-id");
     Router::new()
         .nest("/api/v1", api::router(Arc::clone(app)))
+        .merge(hooks::router(Arc::clone(app)))
         .merge(ui::router(Arc::clone(app)))
         .merge(ops::router(Arc::clone(app)))
         .layer(middleware::from_fn_with_state(app.config.is_loopback(), own_host))
@@ -138,13 +144,8 @@ pub async fn serve(
         info!("stopping: waiting for what is under way");
         draining.cancel();
     };
-    // Else the small end of an answer may wait for the caller to acknowledge its beginning, which callers put off.
-    let listener = listener.tap_io(|stream| {
-        if let Err(error) = stream.set_nodelay(true) {
-            debug!(%error, "a connection could not be told to send at once");
-        }
-    });
-    let served = axum::serve(listener, router(&app).into_make_service_with_connect_info::<SocketAddr>())
+    let listener = HeadsInTime::new(listener, app.seams.clock.clone());
+    let served = axum::serve(listener, router(&app).into_make_service_with_connect_info::<Peer>())
         .with_graceful_shutdown(end)
         .into_future();
     // A client that never finishes its request must not keep the service from ending.
@@ -184,6 +185,7 @@ impl Beside {
             tokio::spawn(jobs::work(Arc::clone(app))),
             tokio::spawn(jobs::keep_alive(Arc::clone(app))),
             tokio::spawn(jobs::settle(Arc::clone(app))),
+            tokio::spawn(hooks::work(Arc::clone(app))),
         ];
         if let Some(listener) = admin::socket(&app.config)? {
             tasks.push(tokio::spawn(admin::answer(Arc::clone(app), listener)));

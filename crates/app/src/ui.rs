@@ -13,6 +13,7 @@ pub(crate) mod armour;
 mod assets;
 mod connectors;
 pub(crate) mod cookies;
+mod deliveries;
 pub(crate) mod form;
 mod jobs;
 pub(crate) mod live;
@@ -39,7 +40,7 @@ use axum::{
 
 pub use setup::announce as announce_setup;
 
-use crate::{app::App, connect, demo, problem::Problem};
+use crate::{app::App, connect, demo, hooks, problem::Problem};
 use person::Person;
 use routes::{Declared, Needs, Routes};
 use trouble::Trouble;
@@ -55,6 +56,7 @@ fn routes() -> Routes {
         .merge(setup::routes())
         .merge(sign_in::routes())
         .merge(connectors::routes())
+        .merge(deliveries::routes())
         .merge(connect::routes())
         .merge(live::routes())
         .merge(settings::routes())
@@ -127,5 +129,5 @@ pub(crate) fn refused(problem: &Problem) -> Trouble {
 
 /// Whether programs call here, and read problems instead of pages.
 pub(crate) fn is_api(path: &str) -> bool {
-    path == "/api" || path.starts_with("/api/")
+    path == "/api" || path.starts_with("/api/") || hooks::is_hook(path)
 }

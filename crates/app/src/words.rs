@@ -211,6 +211,10 @@ pub(crate) fn line(kind: &str, outcome: Option<&str>, provider: &str) -> (Tone, 
         ("disconnected", _) => say(IDLE, "Disconnected"),
         ("consent", _) => say(WARN, "A connect was not finished"),
         ("renamed", _) => say(IDLE, "Renamed"),
+        ("webhook", Some("made")) => say(IDLE, "The webhook's address was made"),
+        ("webhook", Some("secret_changed")) => say(IDLE, "The webhook has another secret"),
+        ("webhook", Some("enabled")) => say(GOOD, "The webhook takes deliveries again"),
+        ("webhook", Some("gone")) => (BAD, format!("The webhook stopped: {provider} is told that it is gone")),
         ("expiring", _) => say(WARN, "Ends soon: reconnect it before"),
         (other, outcome) => {
             let words = other.replace(['_', '.'], " ");
@@ -272,6 +276,42 @@ pub(crate) fn migration(provider: &str, reason: Option<&str>) -> String {
 /// `1 connector`, `2 connectors`.
 pub(crate) fn counted(count: u64, thing: &str) -> String {
     if count == 1 { format!("1 {thing}") } else { format!("{count} {thing}s") }
+}
+
+/// Why a delivery was turned away, and what to do about it, from the stable word.
+pub(crate) struct TurnedAway {
+    /// A sentence.
+    pub(crate) what: &'static str,
+    /// Another one.
+    pub(crate) todo: &'static str,
+}
+
+pub(crate) fn turned_away(reason: &str) -> TurnedAway {
+    let (what, todo) = match reason {
+        "no_signature" => (
+            "They carry no proof of who sent them.",
+            "Look at the provider whether it sends the secret or signs, as the steps on the connector's page say.",
+        ),
+        "stale" => (
+            "They were signed too long ago, or by a clock that is ahead.",
+            "Check this machine's clock; if it is right, the provider repeats old deliveries, and new ones come through.",
+        ),
+        "wrong_signature" => (
+            "Their signature is wrong: most likely the provider has another secret than we have.",
+            "Bring the provider's secret here, or copy ours to it once more.",
+        ),
+        "wrong_sender" => (
+            "They are signed for another receiver, or in the name of another sender.",
+            "Compare audience and service account of the push subscription with the connector's page.",
+        ),
+        "parked_too_long" => ("The connector has waited for a reconnect for too long.", "Reconnect it."),
+        "parked_too_much" => ("Too much waits for the connector to be reconnected.", "Reconnect it."),
+        "disconnected" => {
+            ("The connector was disconnected.", "Connect it again, or take the webhook out at the provider.")
+        }
+        _ => ("They were turned away.", "The connector's page says more."),
+    };
+    TurnedAway { what, todo }
 }
 
 #[cfg(test)]

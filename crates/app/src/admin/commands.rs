@@ -8,7 +8,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::migrations;
+use super::{migrations, webhooks};
 use crate::{
     api::{self, ConnectorBody, Imported},
     app::App,
@@ -91,6 +91,12 @@ pub enum Ask {
     },
     MigrationEnd {
         id: String,
+    },
+    WebhookOfApp {
+        provider: String,
+        org: Option<String>,
+        kind: Option<String>,
+        secret: Option<String>,
     },
 }
 
@@ -213,6 +219,13 @@ pub async fn run(app: &Arc<App>, ask: Ask) -> Result<Value, Refused> {
         Ask::MigrationList => migrations::list(app).await,
         Ask::MigrationShow { id } => migrations::show(app, &id).await,
         Ask::MigrationEnd { id } => migrations::end(app, &id).await,
+        Ask::WebhookOfApp { provider, org, kind, secret } => {
+            let org = match org.as_deref() {
+                None => None,
+                named => Some(one_org(app, named).await?),
+            };
+            webhooks::of_app(app, &provider, org.as_ref(), kind, secret).await
+        }
     }
 }
 

@@ -1,14 +1,16 @@
 //! Connectors and tests as the API shows them; never a secret.
 
+use std::collections::HashMap;
+
 use chrono::{DateTime, NaiveDate, Utc};
-use holdfast_core::{Fingerprint, Providers, Secret, ports::StoreError, refresh::TestReport};
-use holdfast_store::{AgentBrief, ConnectorView, MustReconnect, TimelineItem};
+use holdfast_core::{ConnectorId, Fingerprint, Providers, Secret, ports::StoreError, refresh::TestReport};
+use holdfast_store::{AgentBrief, ConnectorView, MustReconnect, Owner, TimelineItem};
 use secrecy::ExposeSecret;
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::agents::AgentBriefBody;
+use super::{agents::AgentBriefBody, webhooks::WebhookBody};
 use crate::{app::App, care};
 
 /// A connector.
@@ -38,7 +40,7 @@ pub struct ConnectorBody {
     /// What the provider's who-am-I call said last.
     identity: Option<Value>,
     /// The webhook of this connector; null: it has none.
-    webhook: Option<Value>,
+    webhook: Option<WebhookBody>,
     /// The agents that use it, by name.
     agents: Vec<AgentBriefBody>,
     created_at: DateTime<Utc>,
@@ -97,9 +99,11 @@ impl ConnectorBody {
         let ids: Vec<_> = views.iter().map(|view| view.snapshot.connector.clone()).collect();
         let agents = app.store.agents_of(&ids).await?;
         let mut must = app.store.must_reconnect(&ids).await?;
+        let mut webhooks = webhooks(app, views).await?;
         let mut body = |view: &ConnectorView| {
             let id = &view.snapshot.connector;
-            Self::new(view, agents.get(id).map_or(&[], Vec::as_slice), must.remove(id))
+            let webhook = webhooks.remove(id);
+            Self { webhook, ..Self::new(view, agents.get(id).map_or(&[], Vec::as_slice), must.remove(id)) }
         };
         Ok(views.iter().map(&mut body).collect())
     }
@@ -155,6 +159,20 @@ impl ConnectorBody {
             created_at: view.created_at,
         }
     }
+}
+
+/// The first webhook of each connector that has one; all of them are of one org.
+async fn webhooks(app: &App, views: &[ConnectorView]) -> Result<HashMap<ConnectorId, WebhookBody>, StoreError> {
+    let Some(first) = views.first() else { return Ok(HashMap::new()) };
+    let ids: Vec<_> = views.iter().map(|view| &view.snapshot.connector).collect();
+    let endpoints = app.store.endpoints_of_all(&first.snapshot.org, &ids, app.seams.clock.now()).await?;
+    let mut found = HashMap::new();
+    for endpoint in &endpoints {
+        if let (Owner::Connector(connector), Some(body)) = (&endpoint.owner, WebhookBody::of(app, endpoint)) {
+            found.entry(connector.clone()).or_insert(body);
+        }
+    }
+    Ok(found)
 }
 
 /// What a test found.

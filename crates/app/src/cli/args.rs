@@ -52,6 +52,9 @@ pub enum Command {
     /// A provider changes how access works: have its connectors reconnected, and see who has
     #[command(subcommand)]
     Migration(MigrationCommand),
+    /// Where providers send that know one address for a whole OAuth app
+    #[command(subcommand)]
+    Webhook(WebhookCommand),
 }
 
 impl Command {
@@ -301,6 +304,27 @@ pub enum ProviderCommand {
         /// Seconds to wait for the consent
         #[arg(long, value_name = "SECONDS", default_value_t = 600)]
         wait: u64,
+    },
+}
+
+/// `holdfast webhook ...`
+#[derive(Clone, Debug, Subcommand)]
+pub enum WebhookCommand {
+    /// Print the address of an OAuth app's webhook, made where there is none, with the steps at the provider
+    ///
+    /// For Front's application webhooks, Gmail's push and the topics in Shopify's app configuration: events say whose they are.
+    App {
+        /// The provider's id, such as front
+        provider: String,
+        /// Name of the organisation whose own OAuth app it is; else the instance's
+        #[arg(long, value_name = "NAME")]
+        org: Option<String>,
+        /// Which of the provider's ways, where it has several
+        #[arg(long, value_name = "KIND")]
+        kind: Option<String>,
+        /// Read what proves deliveries from stdin, one line: the secret, or the service account's address
+        #[arg(long)]
+        secret_stdin: bool,
     },
 }
 

@@ -15,7 +15,7 @@ use crate::{
 };
 
 pub(super) async fn user(config: Config, command: UserCommand, output: Output) -> anyhow::Result<ExitCode> {
-    let typed = |from_stdin: bool| from_stdin.then(one_line).transpose();
+    let typed = |from_stdin: bool| from_stdin.then(|| one_line("Password")).transpose();
     match command {
         UserCommand::Create { org, email, role, operator, password_stdin } => {
             let password = typed(password_stdin)?;
@@ -98,12 +98,12 @@ pub(super) async fn one(
     Ok(ExitCode::SUCCESS)
 }
 
-fn one_line() -> anyhow::Result<String> {
+pub(super) fn one_line(what: &str) -> anyhow::Result<String> {
     if io::stdin().is_terminal() {
-        eprintln!("Password (it is shown as you type; pipe it in to avoid that):");
+        eprintln!("{what} (it is shown as you type; pipe it in to avoid that):");
     }
     let mut line = String::new();
-    io::stdin().lock().read_line(&mut line).context("cannot read the password")?;
+    io::stdin().lock().read_line(&mut line).with_context(|| format!("cannot read the {}", what.to_lowercase()))?;
     Ok(line.trim_end_matches(['\r', '\n']).to_owned())
 }
 

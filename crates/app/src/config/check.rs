@@ -50,6 +50,7 @@ pub(super) fn check(config: &Config) -> Result<(), Problem> {
     lock(config)?;
     agents(config)?;
     jobs(config)?;
+    webhooks(config)?;
     ensure(
         config.shutdown.drain >= config.refresh.exchange_timeout,
         &["shutdown.drain_secs", "refresh.exchange_timeout_secs"],
@@ -288,6 +289,49 @@ fn jobs(config: &Config) -> Result<(), Problem> {
         })?;
     }
     Ok(())
+}
+
+fn webhooks(config: &Config) -> Result<(), Problem> {
+    let webhooks = &config.webhooks;
+    for (key, value, least, most) in [
+        ("body_kib", webhooks.body_kib, 16, 16 * 1024),
+        ("retry_after_secs", webhooks.retry_after_secs, 1, 59),
+        ("park_events", webhooks.park_events, 0, 1_000_000),
+        ("gone_after", webhooks.gone_after, 10, 1_000_000),
+        ("warn_after", webhooks.warn_after, 1, 1_000_000),
+    ] {
+        ensure((least..=most).contains(&value), &[&format!("webhooks.{key}")], || {
+            format!("{value} is not usable; allowed is {least} to {most}")
+        })?;
+    }
+    ensure(
+        !webhooks.request.is_zero() && webhooks.request <= Duration::from_mins(2),
+        &["webhooks.request_secs"],
+        || format!("{} is not usable; allowed is above 0 and up to 120 s", secs(webhooks.request)),
+    )?;
+    for (key, value) in [
+        ("webhooks.gone_after_secs", webhooks.gone_after_time),
+        ("webhooks.secret_overlap_secs", webhooks.secret_overlap),
+    ] {
+        ensure(value >= Duration::from_mins(1), &[key], || {
+            format!("{} is not usable; allowed is 60 s and more", secs(value))
+        })?;
+    }
+    for (low, low_value, high, high_value) in
+        [("webhooks.warn_after", webhooks.warn_after, "webhooks.gone_after", webhooks.gone_after)]
+    {
+        ensure(low_value < high_value, &[low, high], || {
+            format!("people are to be warned ({low_value}) before a webhook says that it is gone ({high_value})")
+        })?;
+    }
+    let (bodies, rows) = (webhooks.keep_bodies, webhooks.keep);
+    ensure(bodies <= rows, &["webhooks.keep_bodies_secs", "webhooks.keep_secs"], || {
+        format!("bodies ({}) are kept no longer than what they belong to ({})", secs(bodies), secs(rows))
+    })?;
+    // An event that came again later would be taken for a new one.
+    ensure(rows >= Duration::from_hours(24), &["webhooks.keep_secs"], || {
+        format!("{} is not usable; allowed is a day (86400 s) and more: providers repeat events for hours", secs(rows))
+    })
 }
 
 fn mail(config: &Config) -> Result<(), Problem> {

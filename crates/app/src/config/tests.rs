@@ -59,6 +59,7 @@ fn every_key_stands_in_the_compiled_file() {
         ("[jobs.event]", keys::<KindConfig>()),
         ("[cache]", keys::<CacheConfig>()),
         ("[lock]", keys::<LockConfig>()),
+        ("[webhooks]", keys::<WebhooksConfig>()),
         ("[oauth_apps.zendesk]", keys::<OAuthAppConfig>()),
         ("[providers.zendesk]", keys::<ProviderConfig>()),
         ("[network]", keys::<NetworkConfig>()),

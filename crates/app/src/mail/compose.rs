@@ -12,13 +12,13 @@ use super::{
     link::{self, LINK_LIFE, ReconnectLink},
     templates::{
         AppRefused, BackAgain, Button, ConnectorNeedsYou, EndingSoon, ExpiresSoon, Failed, Frame, MustReconnect,
-        NobodyTold, Recovered, Rendered, SeveralConnectorsNeedYou, ToReconnect, render,
+        NobodyTold, Recovered, Rendered, SeveralConnectorsNeedYou, ToReconnect, WebhookStopped, render,
     },
     text::line,
 };
 use crate::{
     app::App,
-    called,
+    called, hooks,
     oauth_apps::in_days,
     ui::moment::span,
     words::{self, counted},
@@ -66,6 +66,7 @@ pub(super) async fn compose(app: &App, mail: &ClaimedMail) -> anyhow::Result<Com
         MailKind::ExpiresSoon | MailKind::LastDay => expires_soon(app, mail, &reader).await?,
         MailKind::NobodyTold => nobody_told(app, mail, &reader).await?,
         MailKind::MustReconnect => must_reconnect(app, mail, &reader).await?,
+        MailKind::WebhookStopped => webhook_stopped(app, mail, &reader).await?,
     };
     let Some(Rendered { subject, text, html }) = rendered else {
         return Ok(Composed::Drop("it was over before it was sent"));
@@ -358,6 +359,33 @@ async fn must_reconnect(app: &App, mail: &ClaimedMail, reader: &Reader) -> anyho
         reminder: mail.about["reminder"].as_bool().unwrap_or_default(),
         more: progress.open.saturating_sub(connectors.len() as u64),
         connectors,
+    };
+    Ok(Some(render(&app.views, &context)?))
+}
+
+/// EM-07: the reason, the last error in short, where the rest of them stands, and the steps back.
+async fn webhook_stopped(app: &App, mail: &ClaimedMail, reader: &Reader) -> anyhow::Result<Option<Rendered>> {
+    let Some(org) = &mail.org else { return Ok(None) };
+    let endpoint = mail.about["endpoint"].as_str().unwrap_or_default();
+    let Some(trouble) = app.store.find_webhook_trouble(org, endpoint).await? else { return Ok(None) };
+    let Some(view) = app.store.find_connector(org, trouble.connector.as_str()).await? else { return Ok(None) };
+    let provider = provider_name(app, &view.snapshot.provider);
+    let facts = hooks::manage::way(app, &view.snapshot.provider, Some(&trouble.kind)).map(|way| way.facts());
+    let reason = words::turned_away(trouble.reason.as_deref().unwrap_or_default());
+    let limit = facts.and_then(|facts| facts.own_limit);
+    let button =
+        Button { url: format!("{}/webhook", page(app, &view.snapshot)), label: "See what was turned away".to_owned() };
+    let context = WebhookStopped {
+        frame: frame(app, Some(org), reader, Some(button)).await?,
+        name: connector_name(app, &view),
+        account: account_name(app, &view),
+        gone: trouble.gone_at.map(moment),
+        since: moment(trouble.since),
+        count: counted(trouble.failures, "event"),
+        reason: line(reason.what, 2 * WORDS),
+        todo: line(reason.todo, 2 * WORDS),
+        limit: limit.map(|limit| line(&format!("After {} in a row, {}.", limit.failures, limit.then), WORDS)),
+        provider,
     };
     Ok(Some(render(&app.views, &context)?))
 }

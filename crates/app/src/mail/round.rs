@@ -6,7 +6,9 @@ use std::{sync::Arc, time::Duration};
 use chrono::{DateTime, TimeDelta, Utc};
 use futures::future::join_all;
 use holdfast_core::ports::{Changed, StoreError};
-use holdfast_store::{ClaimedMail, Gather, Gathered, MailKind, MailOutcome, TellAppTrouble, TellMigrations};
+use holdfast_store::{
+    ClaimedMail, Gather, Gathered, MailKind, MailOutcome, TellAppTrouble, TellMigrations, TellWebhooks,
+};
 use metrics::counter;
 use tracing::{error, info, warn};
 
@@ -100,7 +102,8 @@ impl App {
         Ok(self.store.mail_is_due(now).await?
             || !self.store.due_notices(now, before, 1).await?.is_empty()
             || self.store.app_trouble_is_untold(before).await?
-            || self.store.migration_is_untold(now).await?)
+            || self.store.migration_is_untold(now).await?
+            || self.store.webhook_is_untold(now).await?)
     }
 
     /// Without trouble, always. With it, one replica at a time, once its time has come.
@@ -140,6 +143,7 @@ impl App {
         let operators = self.config.operator.emails.as_slice();
         let tell = TellAppTrouble { at: now, gathered_before: before, domain: &domain, operators, sends };
         self.store.tell_app_troubles(&tell).await?;
+        self.store.tell_webhooks(&TellWebhooks { at: now, domain: &domain, sends }).await?;
         for org in self.store.tell_migrations(&TellMigrations { at: now, domain: &domain, sends, orgs: ORGS }).await? {
             counter!(MAILS, "kind" => MailKind::MustReconnect.as_str(), "outcome" => "nobody").increment(1);
             error!(org.id = %org, "org {org} has nobody who could be told that its connectors have to be reconnected");

@@ -216,6 +216,27 @@ pub(super) struct MustReconnect {
     pub(super) more: u64,
 }
 
+/// A webhook that has stopped, or is about to.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct WebhookStopped {
+    #[serde(flatten)]
+    pub(super) frame: Frame,
+    pub(super) name: String,
+    pub(super) account: String,
+    pub(super) provider: String,
+    /// Since when it answers that it is gone; `None`: it does not yet.
+    pub(super) gone: Option<String>,
+    /// Since when deliveries are turned away, and how many were.
+    pub(super) since: String,
+    pub(super) count: String,
+    /// Why the last one was.
+    pub(super) reason: String,
+    /// What to do about it.
+    pub(super) todo: String,
+    /// When the provider itself gives up, as a sentence.
+    pub(super) limit: Option<String>,
+}
+
 /// Subject, text and HTML.
 pub(super) fn render<T: Template>(views: &Views, context: &T) -> anyhow::Result<Rendered> {
     let mut context = serde_json::to_value(context)?;
@@ -266,6 +287,7 @@ templates! {
     AppRefused = "app_refused", tests::app_refused();
     NobodyTold = "nobody_told", tests::nobody_told();
     MustReconnect = "must_reconnect", tests::must_reconnect();
+    WebhookStopped = "webhook_stopped", tests::webhook_stopped();
 }
 
 #[cfg(test)]
@@ -414,6 +436,24 @@ mod tests {
             reminder: true,
             connectors: vec![one("Acme <support>", "acme.zendesk.com"), one("Globex", "globex.zendesk.com")],
             more: 28,
+        }
+    }
+
+    pub(super) fn webhook_stopped() -> WebhookStopped {
+        WebhookStopped {
+            frame: frame(
+                "an admin",
+                Some(("https://hub.example/connectors/con_1/webhook", "See what was turned away")),
+            ),
+            name: "Acme <support>".to_owned(),
+            account: "acme.gorgias.com".to_owned(),
+            provider: "Gorgias".to_owned(),
+            gone: Some("30 November 2026, 10:05 UTC".to_owned()),
+            since: "29 November 2026, 10:05 UTC".to_owned(),
+            count: "500 events".to_owned(),
+            reason: "The connector was disconnected.".to_owned(),
+            todo: "Connect it again.".to_owned(),
+            limit: Some("After 100 in a row, Gorgias switches the integration off.".to_owned()),
         }
     }
 

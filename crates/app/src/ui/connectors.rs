@@ -3,6 +3,7 @@
 //! - [`home`]: what needs somebody, then all of them.
 //! - [`catalogue`]: what can be connected, and the form that starts it.
 //! - [`show`]: one connector; [`checklist`], [`timeline`], [`chart`] and [`told`] are parts of its page.
+//! - [`webhook`]: what its provider sends by itself.
 //! - [`acts`]: test, reconnect, rename; [`ends`]: disconnect and delete, with a page before each.
 
 mod acts;
@@ -15,6 +16,7 @@ mod migrations;
 mod show;
 mod timeline;
 mod told;
+mod webhook;
 
 use std::sync::Arc;
 
@@ -44,6 +46,8 @@ pub(super) fn routes() -> Routes {
         .post("/connectors/{id}/test", Needs::Role(Role::Member), acts::test)
         .post("/connectors/{id}/reconnect", ADMIN, acts::reconnect)
         .post("/connectors/{id}/rename", ADMIN, acts::rename)
+        .get("/connectors/{id}/webhook", ADMIN, webhook::show)
+        .post("/connectors/{id}/webhook", ADMIN, webhook::act)
         .get("/connectors/{id}/disconnect", ADMIN, ends::ask_disconnect)
         .post("/connectors/{id}/disconnect", ADMIN, ends::disconnect)
         .get("/connectors/{id}/delete", ADMIN, ends::ask_delete)
@@ -106,7 +110,7 @@ async fn find(app: &App, person: &Person, id: &str) -> Result<Arc<Snapshot>, Tro
 }
 
 /// A query of these parts, with `?` where there is one; empty values are left out.
-fn query(parts: &[(&str, &str)]) -> String {
+pub(super) fn query(parts: &[(&str, &str)]) -> String {
     let mut query = url::form_urlencoded::Serializer::new(String::new());
     let parts: Vec<_> = parts.iter().filter(|(_, value)| !value.is_empty()).collect();
     if parts.is_empty() {

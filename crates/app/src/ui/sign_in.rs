@@ -1,6 +1,6 @@
 //! Signing in and out.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::sync::Arc;
 
 use axum::{
     Extension,
@@ -30,6 +30,7 @@ use crate::{
     app::App,
     demo::{self, Welcome},
     keys,
+    serve::Peer,
 };
 
 /// However much it is used.
@@ -93,7 +94,7 @@ async fn show(
 /// POST /sign-in
 async fn sign_in(
     State(app): State<Arc<App>>,
-    peer: Option<Extension<ConnectInfo<SocketAddr>>>,
+    peer: Option<Extension<ConnectInfo<Peer>>>,
     visitor: Visitor,
     headers: HeaderMap,
     Posted(form): Posted<SignIn>,
@@ -105,7 +106,7 @@ async fn sign_in(
         let view = View::plain(&visitor.csrf, "pages/sign_in.html", "Sign in", &page);
         (visitor.jar.clone(), view.status(status).show(&app)).into_response()
     };
-    let host = Subject::host(peer.map(|Extension(ConnectInfo(peer))| peer));
+    let host = Subject::host(peer.map(|Extension(ConnectInfo(Peer(peer)))| peer));
     let subjects: Vec<_> = std::iter::once(Subject::address(&form.email)).chain(host).collect();
     if let Err(wait) = throttle::attempt(&app, &subjects).await? {
         let after = u64::try_from(wait.num_milliseconds()).unwrap_or_default().div_ceil(1000);

@@ -64,6 +64,8 @@ pub(crate) enum Here {
     Connectors,
     /// Agents.
     Agents,
+    /// Deliveries.
+    Deliveries,
     /// Jobs.
     Jobs,
     /// Settings and account.

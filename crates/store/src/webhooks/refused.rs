@@ -40,10 +40,10 @@ pub struct Rejections<'a> {
     pub reason: &'a str,
     /// How many.
     pub count: u64,
+    /// Those of them that nothing proved, since one was accepted. What is proven was counted when it came.
+    pub in_a_row: u64,
     /// The last of them, masked, newest first.
     pub samples: &'a [Value],
-    /// Whether nothing proved them. Those that something proves were counted when they came.
-    pub unproven: bool,
     /// From how many failures in a row on people are warned.
     pub warn_at: u64,
     /// When the first of them came.
@@ -132,13 +132,14 @@ impl Store {
             let samples = json(doing, &one.samples)?;
             let values = values![one.endpoint, one.reason, count, first_at, last_at, samples];
             sql::run(&tx, doing, note, values).await?;
-            if one.unproven {
+            if one.in_a_row > 0 {
                 let fail = "UPDATE webhook_endpoints SET failures = failures + $2, \
                             failing_since = COALESCE(failing_since, $3), \
                             warned_at = CASE WHEN warned_at IS NULL AND failures + $2 >= $4 THEN $5 ELSE warned_at END \
                             WHERE id = $1";
                 let warn_at = i64::try_from(one.warn_at).unwrap_or(i64::MAX);
-                sql::run(&tx, doing, fail, values![one.endpoint, count, first_at, warn_at, last_at]).await?;
+                let in_a_row = i64::try_from(one.in_a_row).unwrap_or(i64::MAX);
+                sql::run(&tx, doing, fail, values![one.endpoint, in_a_row, first_at, warn_at, last_at]).await?;
             }
         }
         tx.commit().await.map_err(failed(doing))

@@ -431,7 +431,7 @@ async fn a_flood_of_what_nothing_proves_makes_one_row_for_each_reason(db: Arc<Te
             reason: &reason,
             count,
             samples: &samples,
-            unproven: true,
+            in_a_row: count,
             warn_at: 50_000,
             first_at: moment(at),
             last_at: moment(at + 1),

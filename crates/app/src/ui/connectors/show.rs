@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     AgentLine, Mark, chart::Chart, checklist::Checklist, connect_word, migrations::MigrationMark, timeline::Timeline,
-    told::Told,
+    told::Told, webhook::Card,
 };
 use crate::{
     app::App,
@@ -70,6 +70,8 @@ struct ConnectorPage {
     overview: Overview,
     timeline: Timeline,
     chart: Chart,
+    /// `None`: its provider tells of nothing by itself.
+    webhook: Option<Card>,
     can_test: bool,
     did: Option<&'static str>,
     rename: Rename,
@@ -210,6 +212,7 @@ pub(super) async fn shown(
     if let (Some(failed), Some(likely)) = (&mut page.failed, likely) {
         failed.what = format!("{} {likely}", failed.what);
     }
+    page.webhook = Card::of(app, org, snapshot, now).await?;
     page.migration = MigrationMark::read(app, snapshot, now).await?;
     page.rename = refused.unwrap_or_else(|| Rename { typed: page.name.clone(), ..Rename::default() });
     let title = page.name.clone();
@@ -297,6 +300,7 @@ fn page(
         overview: overview(app, view, now),
         timeline,
         chart,
+        webhook: None,
         can_test: person.may(Role::Member) && matches!(health, Health::Connected | Health::AuthFailed),
         did: said(did, health),
         rename: Rename::default(),

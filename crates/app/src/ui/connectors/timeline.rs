@@ -18,12 +18,13 @@ const PAGE: u64 = 20;
 const RECENT: TimeDelta = TimeDelta::hours(20);
 
 /// What people filter by: value, word, and the kinds that it means.
-const KINDS: [(&str, &str, &[&str]); 5] = [
+const KINDS: [(&str, &str, &[&str]); 6] = [
     ("", "All", &[]),
     ("refreshes", "Refreshes", &["exchange"]),
     ("tests", "Tests", &["test"]),
     ("health", "Health", &["health", "connected", "reconnected", "disconnected"]),
     ("connects", "Connects", &["connected", "reconnected", "disconnected", "consent", "renamed"]),
+    ("webhook", "Webhook", &["webhook"]),
 ];
 
 /// As the page shows it.

@@ -1,0 +1,242 @@
+//! Addresses: made, given a secret, let take deliveries again; and how they stand, in words that pages and API share.
+
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use chrono::{DateTime, TimeDelta, Utc};
+use holdfast_core::{
+    AppId, ConnectorId, OrgId, mask,
+    ports::StoreError,
+    webhook::{SecretFrom, Webhook, WebhookFacts},
+};
+use holdfast_store::{Endpoint, NewEndpoint, Owner};
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::{Value, json};
+
+use crate::app::App;
+
+/// Of a secret that a person brings: shorter ones are guessed, longer ones are something else.
+const SECRET_CHARS: std::ops::RangeInclusive<usize> = 8..=512;
+
+/// How an address stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// It takes deliveries.
+    Active,
+    /// Nothing has come yet.
+    Waiting,
+    /// It cannot take any before somebody brings its secret.
+    NeedsSecret,
+    /// More and more is turned away.
+    Failing,
+    /// It says that it is gone.
+    Gone,
+}
+
+impl Standing {
+    /// By what is known of it.
+    pub(crate) fn of(app: &App, endpoint: &Endpoint, facts: &WebhookFacts) -> Self {
+        let needs = !matches!(facts.secret, SecretFrom::OAuthApp) && endpoint.secrets.is_empty();
+        if endpoint.gone_at.is_some() {
+            Self::Gone
+        } else if needs {
+            Self::NeedsSecret
+        } else if endpoint.failures >= warn_at(app, facts) {
+            Self::Failing
+        } else if endpoint.accepted_at.is_none() {
+            Self::Waiting
+        } else {
+            Self::Active
+        }
+    }
+
+    /// The stable word in the API.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::Waiting => "waiting",
+            Self::NeedsSecret => "needs_secret",
+            Self::Failing => "failing",
+            Self::Gone => "gone",
+        }
+    }
+}
+
+/// What to do with an address.
+#[derive(Debug, Default)]
+pub(crate) struct Wish {
+    /// Which of the provider's ways; `None`: the first.
+    pub(crate) kind: Option<String>,
+    /// One that a person brings.
+    pub(crate) secret: Option<SecretString>,
+    /// Another one, made here.
+    pub(crate) rotate: bool,
+}
+
+/// What came of it.
+pub(crate) struct Made {
+    pub(crate) endpoint: Endpoint,
+    /// One that was made here just now: it is shown this once.
+    pub(crate) secret: Option<SecretString>,
+    /// Whether the address is new.
+    pub(crate) new: bool,
+}
+
+/// Why nothing was done.
+#[derive(Debug)]
+pub(crate) enum NotMade {
+    /// The provider tells of nothing, or not in this way.
+    NoSuchWay,
+    /// What was brought is no secret, or none is wanted; why.
+    BadSecret(&'static str),
+    /// Something of ours.
+    Store(StoreError),
+}
+
+impl From<StoreError> for NotMade {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+/// The adapter's part for an address.
+pub(crate) fn adapter<'a>(app: &'a App, endpoint: &Endpoint) -> Option<&'a dyn Webhook> {
+    way(app, &endpoint.provider, Some(&endpoint.kind))
+}
+
+/// One of a provider's ways; without a name, the first.
+pub(crate) fn way<'a>(app: &'a App, provider: &str, kind: Option<&str>) -> Option<&'a dyn Webhook> {
+    let ways = app.providers().find(provider)?.webhooks();
+    ways.into_iter().find(|way| kind.is_none_or(|kind| way.facts().id == kind))
+}
+
+/// From how many in a row on people are warned: well before the provider gives up by itself (WR-08).
+pub(crate) fn warn_at(app: &App, facts: &WebhookFacts) -> u64 {
+    let own = facts.own_limit.map_or(u32::MAX, |limit| (limit.failures / 2).max(1));
+    u64::from(app.config.webhooks.warn_after.min(own))
+}
+
+/// Whether the provider has met so many failures that it may have switched off by itself.
+pub(crate) fn maybe_off(endpoint: &Endpoint, facts: &WebhookFacts) -> bool {
+    facts.own_limit.is_some_and(|limit| endpoint.failures >= u64::from(limit.failures))
+}
+
+/// A delivery's body for people who may see it: masked, and no longer than a page shows.
+pub(crate) fn shown_body(body: &[u8]) -> Value {
+    match (serde_json::from_slice::<Value>(body), std::str::from_utf8(body)) {
+        (Ok(value), _) => mask::record(&value),
+        (Err(_), Ok(text)) => mask::record(&Value::from(mask::text(text))),
+        // No text at all: its beginning, to be told from another.
+        (Err(_), Err(_)) => json!({ "base64": BASE64_STANDARD.encode(&body[..body.len().min(512)]) }),
+    }
+}
+
+/// The address as a provider has to know it.
+pub(crate) fn address(app: &App, endpoint: &Endpoint) -> String {
+    app.url(&format!("hooks/{}", endpoint.id))
+}
+
+/// Makes the address of a connector, gives it a secret, or lets it take deliveries again; whichever of these is to be done.
+pub(crate) async fn wish(
+    app: &App,
+    org: &OrgId,
+    connector: &ConnectorId,
+    provider: &str,
+    wish: &Wish,
+    actor: &str,
+) -> Result<Made, NotMade> {
+    let facts = way(app, provider, wish.kind.as_deref()).ok_or(NotMade::NoSuchWay)?.facts();
+    grant(app, Some(org), &Owner::Connector(connector.clone()), provider, facts, wish, actor).await
+}
+
+/// The same of an OAuth app, whose address serves all of its connectors.
+pub(crate) async fn wish_of_app(app: &App, name: &AppId, wish: &Wish, actor: &str) -> Result<Made, NotMade> {
+    let facts = way(app, name.provider(), wish.kind.as_deref()).ok_or(NotMade::NoSuchWay)?.facts();
+    grant(app, name.org(), &Owner::App(name.clone()), name.provider(), facts, wish, actor).await
+}
+
+async fn grant(
+    app: &App,
+    org: Option<&OrgId>,
+    owner: &Owner,
+    provider: &str,
+    facts: &WebhookFacts,
+    wish: &Wish,
+    actor: &str,
+) -> Result<Made, NotMade> {
+    let now = app.seams.clock.now();
+    let brought = wish.secret.as_ref().map(|secret| checked(facts, secret)).transpose()?;
+    let makes = matches!(facts.secret, SecretFrom::Us | SecretFrom::Either);
+    if wish.rotate && !makes {
+        return Err(NotMade::BadSecret(
+            "It is made at the provider: make a new one there, and bring it here as the secret.",
+        ));
+    }
+    let made = (brought.is_none() && makes).then(|| new_secret(app));
+    let first = brought.as_ref().or(made.as_ref());
+    let new = NewEndpoint { org, owner, provider, kind: facts.id, secret: first, at: now, actor };
+    let (endpoint, changed) = app.store.make_endpoint(&new).await?;
+    let is_new = changed == holdfast_core::ports::Changed::Yes;
+    let mut shown = made.filter(|_| is_new);
+    if !is_new {
+        app.store.enable_endpoint(&endpoint, actor, now).await?;
+        // One that has none yet, or cannot open what it has, gets one whether it was asked for or not.
+        let other = match brought {
+            Some(secret) => Some(secret),
+            None if makes && (wish.rotate || endpoint.secrets.is_empty()) => {
+                let secret = new_secret(app);
+                shown = Some(secret.clone());
+                Some(secret)
+            }
+            None => None,
+        };
+        if let Some(secret) = other {
+            let until = now + TimeDelta::from_std(app.config.webhooks.secret_overlap).unwrap_or_default();
+            let until = (!endpoint.secrets.is_empty()).then_some(until);
+            app.store.put_endpoint_secret(&endpoint, &secret, until, actor, now).await?;
+        }
+    }
+    let found = find(app, org, owner, facts.id, now).await?;
+    Ok(Made { endpoint: found.unwrap_or(endpoint), secret: shown, new: is_new })
+}
+
+async fn find(
+    app: &App,
+    org: Option<&OrgId>,
+    owner: &Owner,
+    kind: &str,
+    now: DateTime<Utc>,
+) -> Result<Option<Endpoint>, StoreError> {
+    match (owner, org) {
+        (Owner::Connector(connector), Some(org)) => {
+            let all = app.store.endpoints_of(org, connector, now).await?;
+            Ok(all.into_iter().find(|endpoint| endpoint.kind == kind))
+        }
+        (Owner::App(name), _) => app.store.endpoint_of_app(name, kind, now).await,
+        (Owner::Connector(_), None) => Ok(None),
+    }
+}
+
+fn checked(facts: &WebhookFacts, secret: &SecretString) -> Result<SecretString, NotMade> {
+    let text = secret.expose_secret().trim();
+    match facts.secret {
+        SecretFrom::OAuthApp => {
+            return Err(NotMade::BadSecret("None is brought here: it is the OAuth app's client secret."));
+        }
+        SecretFrom::Us => {
+            return Err(NotMade::BadSecret("None is brought here: it is made here, and copied to the provider."));
+        }
+        SecretFrom::Sender if !text.contains('@') => {
+            return Err(NotMade::BadSecret("The e-mail address of a service account is expected."));
+        }
+        SecretFrom::Sender | SecretFrom::Provider | SecretFrom::Either => {}
+    }
+    if !SECRET_CHARS.contains(&text.chars().count()) || text.chars().any(char::is_control) {
+        return Err(NotMade::BadSecret("A secret has 8 to 512 characters, in one line."));
+    }
+    Ok(SecretString::from(text))
+}
+
+fn new_secret(app: &App) -> SecretString {
+    let mut random = [0; 32];
+    app.seams.random.fill(&mut random);
+    SecretString::from(random.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
+}

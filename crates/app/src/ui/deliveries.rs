@@ -1,0 +1,170 @@
+//! What providers have sent, and what became of it. Bodies are for admins.
+
+use std::sync::Arc;
+
+use axum::{
+    extract::{Path, Query, State},
+    response::Response,
+};
+use chrono::{DateTime, Utc};
+use holdfast_core::Role;
+use holdfast_store::{Delivery, DeliveryFilter, DeliveryState};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    connectors::query,
+    moment::Moment,
+    parts::{Badge, Choice},
+    person::Person,
+    routes::{Needs, Routes},
+    trouble::Trouble,
+    view::{Here, View},
+};
+use crate::{
+    app::App,
+    called,
+    hooks::manage,
+    words::{BAD, GOOD, IDLE, WARN},
+};
+
+/// Of a page.
+const ROWS: u64 = 50;
+
+pub(super) fn routes() -> Routes {
+    Routes::new().get("/deliveries", Needs::SignedIn, list).get("/deliveries/{id}", Needs::SignedIn, show)
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Asked {
+    connector: String,
+    state: String,
+    before: String,
+}
+
+#[derive(Serialize)]
+struct DeliveriesPage {
+    rows: Vec<Row>,
+    /// Where each leads.
+    states: Vec<Choice>,
+    /// Of one connector alone: its id and name.
+    connector: Option<Of>,
+    filtered: bool,
+    first: bool,
+    next: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Of {
+    id: String,
+    name: String,
+}
+
+#[derive(Serialize)]
+struct Row {
+    id: String,
+    at: Moment,
+    topic: String,
+    kind: String,
+    subject: Option<String>,
+    connector: Of,
+    provider: String,
+    badge: Badge,
+    detail: Option<String>,
+    repeats: u64,
+}
+
+#[derive(Serialize)]
+struct DeliveryPage {
+    row: Row,
+    settled: Option<Moment>,
+    job: Option<String>,
+    size: u64,
+    headers: String,
+    /// For admins; `None`: it is forgotten.
+    body: Option<String>,
+    admin: bool,
+}
+
+fn badge(state: DeliveryState) -> Badge {
+    match state {
+        DeliveryState::Received => (IDLE, "Received"),
+        DeliveryState::Parked => (WARN, "Waits for reconnect"),
+        DeliveryState::Processed => (GOOD, "Processed"),
+        DeliveryState::Failed => (BAD, "Failed"),
+        DeliveryState::Unreadable => (BAD, "Not understood"),
+    }
+    .into()
+}
+
+fn row(app: &App, delivery: &Delivery, now: DateTime<Utc>) -> Row {
+    let provider = app.provider_name(&delivery.provider).to_owned();
+    let name = called::parts(app, &delivery.provider, "", &delivery.connector_name);
+    Row {
+        id: delivery.id.to_string(),
+        at: Moment::new(delivery.received_at, now),
+        topic: delivery.topic.clone(),
+        kind: delivery.kind.clone(),
+        subject: delivery.subject.clone(),
+        connector: Of { id: delivery.connector.to_string(), name },
+        provider,
+        badge: badge(delivery.state),
+        detail: delivery.detail.clone(),
+        repeats: delivery.repeats,
+    }
+}
+
+/// GET /deliveries
+async fn list(State(app): State<Arc<App>>, person: Person, Query(asked): Query<Asked>) -> Result<Response, Trouble> {
+    let now = app.seams.clock.now();
+    let state = DeliveryState::parse(&asked.state);
+    let connector = match asked.connector.as_str() {
+        "" => None,
+        id => {
+            let found = app.store.find_connector(person.org(), id).await?;
+            Some(found.ok_or_else(|| Trouble::not_found(&person))?.snapshot)
+        }
+    };
+    let filter = DeliveryFilter { connector: connector.as_ref().map(|found| found.connector.clone()), state };
+    let before = Some(asked.before.as_str()).filter(|before| before.starts_with("dlv_"));
+    let found = app.store.deliveries(person.org(), &filter, before, ROWS).await?;
+    let address = |state: &str, before: &str| {
+        let parts = [("connector", asked.connector.as_str()), ("state", state), ("before", before)];
+        format!("/deliveries{}", query(&parts))
+    };
+    let next = found.next_cursor.map(|cursor| address(&asked.state, &cursor));
+    let choice = |of: Option<DeliveryState>| Choice {
+        value: address(of.map_or("", DeliveryState::as_str), ""),
+        word: of.map_or("All", |state| badge(state).word).to_owned(),
+        chosen: of == state,
+    };
+    let page = DeliveriesPage {
+        rows: found.data.iter().map(|delivery| row(&app, delivery, now)).collect(),
+        states: std::iter::once(None).chain(DeliveryState::ALL.map(Some)).map(choice).collect(),
+        filtered: connector.is_some() || state.is_some(),
+        connector: connector.map(|found| Of { id: found.connector.to_string(), name: called::connector(&app, &found) }),
+        first: before.is_none(),
+        next,
+    };
+    Ok(View::of(&person, Here::Deliveries, "pages/deliveries/list.html", "Deliveries", &page).show(&app))
+}
+
+/// GET /deliveries/{id}
+async fn show(State(app): State<Arc<App>>, person: Person, Path(id): Path<String>) -> Result<Response, Trouble> {
+    let found = app.store.find_delivery(person.org(), &id).await?;
+    let delivery = found.ok_or_else(|| Trouble::not_found(&person))?;
+    let now = app.seams.clock.now();
+    let admin = person.may(Role::Admin);
+    let body = if admin { app.store.delivery_body(person.org(), &delivery.id).await? } else { None };
+    let pretty = |value: &serde_json::Value| serde_json::to_string_pretty(value).unwrap_or_default();
+    let page = DeliveryPage {
+        settled: Moment::maybe(delivery.settled_at, now),
+        job: delivery.job.as_ref().map(ToString::to_string),
+        size: delivery.size_bytes,
+        headers: if admin { pretty(&delivery.headers) } else { String::new() },
+        body: body.map(|body| pretty(&manage::shown_body(&body))),
+        row: row(&app, &delivery, now),
+        admin,
+    };
+    Ok(View::of(&person, Here::Deliveries, "pages/deliveries/show.html", "Delivery", &page).show(&app))
+}
