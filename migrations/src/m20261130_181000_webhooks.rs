@@ -7,7 +7,7 @@ use crate::columns::{at, at_or_null, belongs, bytes_or_null, count, id, json, te
 #[derive(DeriveMigrationName)]
 pub(crate) struct Migration;
 
-const INDEXES: [&str; 9] = [
+const INDEXES: [&str; 10] = [
     // One address serves all accounts of an OAuth app: a delivery says whose it is.
     "CREATE INDEX connectors_by_told_account ON connectors (provider, account)",
     "CREATE INDEX connectors_by_identity ON connectors (provider, (identity ->> 'id'))",
@@ -19,6 +19,8 @@ const INDEXES: [&str; 9] = [
     "CREATE INDEX deliveries_of_org ON deliveries (org_id, id)",
     "CREATE INDEX deliveries_of_connector ON deliveries (connector_id, id)",
     "CREATE INDEX deliveries_parked ON deliveries (connector_id) WHERE state = 'parked'",
+    // Events that are not done, by their jobs.
+    "CREATE INDEX deliveries_open ON deliveries (job_id) WHERE state IN ('received', 'parked')",
     "CREATE INDEX deliveries_by_age ON deliveries (received_at)",
 ];
 

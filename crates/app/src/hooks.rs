@@ -8,7 +8,7 @@
 //! - [`event`]: what is done with an event.
 
 mod body;
-pub mod event;
+mod event;
 mod keys;
 pub mod manage;
 mod masked;
@@ -23,6 +23,7 @@ use tracing::warn;
 
 use crate::app::App;
 
+pub(crate) use event::Events;
 pub(crate) use keys::Keys;
 pub(crate) use tally::Tally;
 
@@ -81,8 +82,11 @@ pub async fn round(app: &App) {
     app.hooks.keys.fetch_wanted(app).await;
 }
 
-/// Bodies and rows that were kept for long enough.
-async fn forget(app: &App) {
+/// Events whose jobs were given up are; then bodies and rows go that were kept for long enough.
+pub async fn forget(app: &App) {
+    if let Err(error) = app.store.fail_given_up_deliveries(app.seams.clock.now()).await {
+        warn!(error = format!("{:#}", anyhow::Error::new(error)), "could not look for events that were given up");
+    }
     let (now, settings) = (app.seams.clock.now(), &app.config.webhooks);
     let before = |kept: Duration| now - TimeDelta::from_std(kept).unwrap_or(TimeDelta::MAX);
     let (bodies, rows) = (before(settings.keep_bodies), before(settings.keep));

@@ -1,20 +1,28 @@
 //! What is done with an event once it is stored: the work of a job of kind `event`.
 
+use std::sync::Arc;
+
+use async_trait::async_trait;
 use holdfast_core::{
     DeliveryId,
-    ports::{Changed, StoreError},
+    error::Retry,
+    job::{Fault, Outcome},
 };
-use holdfast_store::DeliveryState;
+use holdfast_store::{ClaimedJob, DeliveryState};
 
-use crate::app::App;
+use crate::{app::App, jobs::Handler};
 
-/// Works one off, by the delivery that the job names. Agents that wait for it are to be started here; until then it is
-/// processed when its turn has come. Running it again changes nothing.
-pub async fn work_off(app: &App, delivery: &DeliveryId) -> Result<Changed, StoreError> {
-    app.store.settle_delivery(delivery, DeliveryState::Processed, None, app.seams.clock.now()).await
-}
+/// Works events off, each by the delivery that its job names. Agents that wait for one are to be started here; until then
+/// it is processed when its turn has come. Running it again changes nothing.
+pub(crate) struct Events;
 
-/// Its job was given up, or discarded by a person.
-pub async fn give_up(app: &App, delivery: &DeliveryId, why: &str) -> Result<Changed, StoreError> {
-    app.store.settle_delivery(delivery, DeliveryState::Failed, Some(why), app.seams.clock.now()).await
+#[async_trait]
+impl Handler for Events {
+    async fn run(&self, app: &Arc<App>, claimed: &ClaimedJob) -> Outcome {
+        let delivery = DeliveryId::from(claimed.job.subject.as_str());
+        match app.store.settle_delivery(&delivery, DeliveryState::Processed, None, app.seams.clock.now()).await {
+            Ok(_) => Outcome::Done,
+            Err(error) => Outcome::Failed(Fault::new("ours", error.to_string()), Retry::Backoff),
+        }
+    }
 }

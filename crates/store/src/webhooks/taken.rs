@@ -246,6 +246,17 @@ impl Store {
         Ok(sql::changed(sql::run(self.db(), "settle a delivery", sql, values).await?))
     }
 
+    /// Events whose job was given up, or discarded by a person, have failed, for the job's reason. One that is tried again
+    /// may be processed after all. Answers how many.
+    pub async fn fail_given_up_deliveries(&self, at: DateTime<Utc>) -> Result<u64, StoreError> {
+        let of_job = "FROM jobs j WHERE j.id = deliveries.job_id AND j.state IN ('dead', 'discarded')";
+        let sql = format!(
+            "UPDATE deliveries SET state = 'failed', settled_at = $1, detail = (SELECT j.detail {of_job}) \
+             WHERE state IN ('received', 'parked') AND EXISTS (SELECT 1 {of_job})"
+        );
+        sql::run(self.db(), "look for events that were given up", sql, values![micros(at)]).await
+    }
+
     /// Forgets the bodies of deliveries from before `bodies`, and the ones from before `rows` wholly; an event that comes
     /// again after that is a new one. At most so many of each at a time; answers how many that were.
     pub async fn forget_deliveries(
