@@ -183,7 +183,8 @@ async fn a_form_is_verified_as_it_came_and_what_is_no_text_is_kept_to_be_looked_
 fn mac(secret: &str, body: &[u8]) -> String {
     use hmac::{KeyInit as _, Mac as _};
     let mac = hmac::Hmac::<sha2::Sha256>::new_from_slice(secret.as_bytes()).unwrap();
-    mac.chain_update(body).finalize().into_bytes().iter().map(|byte| format!("{byte:02x}")).collect()
+    let digits = mac.chain_update(body).finalize().into_bytes();
+    digits.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
 }
 
 /// WV-06, WV-08

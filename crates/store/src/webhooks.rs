@@ -254,7 +254,7 @@ impl Store {
         let mut random = [0; 16];
         self.inner.options.random.fill(&mut random);
         // No moment in it, as other ids have: who sends here should be able to guess nothing.
-        let id = format!("hook_{}", random.iter().map(|byte| format!("{byte:02x}")).collect::<String>());
+        let id = random.iter().fold("hook_".to_owned(), |id, byte| format!("{id}{byte:02x}"));
         let tx = self.transaction(doing).await?;
         let sealed = match new.secret {
             Some(secret) => Some(self.seal_secret(&tx, new.org, &id, secret).await?),

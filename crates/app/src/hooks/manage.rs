@@ -238,5 +238,5 @@ fn checked(facts: &WebhookFacts, secret: &SecretString) -> Result<SecretString, 
 fn new_secret(app: &App) -> SecretString {
     let mut random = [0; 32];
     app.seams.random.fill(&mut random);
-    SecretString::from(random.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
+    SecretString::from(random.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}")))
 }

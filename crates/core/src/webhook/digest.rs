@@ -47,7 +47,9 @@ fn put(hasher: &mut Sha256, value: &Value) {
         }
         Value::Array(items) => {
             put_bytes(hasher, b'a', &items.len().to_be_bytes());
-            items.iter().for_each(|item| put(hasher, item));
+            for item in items {
+                put(hasher, item);
+            }
         }
         Value::String(text) => put_bytes(hasher, b's', text.as_bytes()),
         plain => put_bytes(hasher, b'p', plain.to_string().as_bytes()),

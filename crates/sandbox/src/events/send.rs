@@ -41,9 +41,9 @@ async fn exchange(url: &Url, parcel: &Parcel) -> std::io::Result<Vec<u8>> {
     let path = &url[url::Position::BeforePath..url::Position::AfterQuery];
     let mut head = format!("{} {path} HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n", parcel.method);
     for (name, value) in &parcel.headers {
-        head.push_str(&format!("{name}: {value}\r\n"));
+        head = format!("{head}{name}: {value}\r\n");
     }
-    head.push_str(&format!("Content-Length: {}\r\n\r\n", parcel.body.len()));
+    head = format!("{head}Content-Length: {}\r\n\r\n", parcel.body.len());
     socket.write_all(head.as_bytes()).await?;
     socket.write_all(&parcel.body).await?;
     let mut answer = Vec::new();

@@ -128,9 +128,9 @@ pub(super) fn parcel(order: &EventOrder, now_ms: i64) -> Result<Parcel, String> 
             let body = own(json!({ "id": id, "subject": subject }));
             let mac = Hmac::<Sha256>::new_from_slice(order.secret.as_bytes()).expect("HMAC takes a key of any length");
             let digits = mac.chain_update(&body).finalize().into_bytes();
-            let hex: String = digits.iter().map(|byte| format!("{byte:02x}")).collect();
+            let digits = hex(&digits);
             if !order.secret.is_empty() {
-                header("X-Hub-Signature-256", format!("sha256={hex}"));
+                header("X-Hub-Signature-256", format!("sha256={digits}"));
             }
             header("X-GitHub-Event", kind("push"));
             header("X-GitHub-Delivery", unique());
@@ -162,7 +162,11 @@ fn token(service_account: &str, audience: &str, now_secs: i64) -> String {
 }
 
 fn unique() -> String {
-    random_bytes::<12>().iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(&random_bytes::<12>())
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
 }
 
 fn sha256(secret: &str, parts: &[&[u8]]) -> String {
@@ -175,6 +179,8 @@ fn sha1(secret: &str, parts: &[&[u8]]) -> String {
 
 fn mac<M: Mac + KeyInit>(secret: &str, parts: &[&[u8]]) -> String {
     let mut mac = <M as KeyInit>::new_from_slice(secret.as_bytes()).expect("HMAC takes a key of any length");
-    parts.iter().for_each(|part| mac.update(part));
+    for part in parts {
+        mac.update(part);
+    }
     STANDARD.encode(mac.finalize().into_bytes())
 }
