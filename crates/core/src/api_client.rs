@@ -11,7 +11,10 @@ pub use request::{ApiRequest, Refused};
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, OnceLock},
+    sync::{
+        Arc, Mutex, OnceLock,
+        atomic::{AtomicU32, Ordering},
+    },
     time::Duration,
 };
 
@@ -49,6 +52,8 @@ struct Inner {
     bases: Vec<Base>,
     source: Source,
     room: Mutex<Option<RateRoom>>,
+    /// Requests that may have changed something.
+    effects: AtomicU32,
     /// The provider's OAuth paths below the account's own base.
     closed: OnceLock<Closed>,
 }
@@ -107,8 +112,8 @@ impl ApiClient {
         let account = provider.account(account).ok()?;
         let bases = provider.bases(&account);
         let engine = Arc::clone(engine);
-        let (room, closed) = (Mutex::default(), OnceLock::new());
-        Some(Self(Arc::new(Inner { engine, provider, account, bases, source, room, closed })))
+        let (room, effects, closed) = (Mutex::default(), AtomicU32::new(0), OnceLock::new());
+        Some(Self(Arc::new(Inner { engine, provider, account, bases, source, room, effects, closed })))
     }
 
     /// The account that is called.
@@ -123,6 +128,11 @@ impl ApiClient {
             && self.0.account.id == snapshot.account
     }
 
+    /// What people call the provider.
+    pub fn provider_name(&self) -> &'static str {
+        self.0.provider.about().name
+    }
+
     /// The provider's cheapest proof of the credential.
     pub async fn identity(&self) -> Result<Identity> {
         self.0.provider.identity(self).await
@@ -131,6 +141,19 @@ impl ApiClient {
     /// What is left of the rate limit, as far as an answer has told.
     pub fn rate_room(&self) -> Option<RateRoom> {
         *self.0.room.lock().expect("no panic happens while it is held")
+    }
+
+    /// Whether anything that went out through this client may have changed something: a writing request was answered with
+    /// anything but a refusal (4xx), or its answer did not come. What was only read, was refused, or was not sent changed
+    /// nothing.
+    pub fn may_have_changed(&self) -> bool {
+        self.0.effects.load(Ordering::Relaxed) > 0
+    }
+
+    /// The last writing request was refused after all, in an answer that calls itself a success: GraphQL does so.
+    pub fn was_refused(&self) {
+        let fewer = |effects: u32| effects.checked_sub(1);
+        let _none_before = self.0.effects.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fewer);
     }
 
     /// GET. `path` is relative to the account's API base and is a literal or built by [`segment`].
@@ -231,47 +254,11 @@ impl ApiClient {
     }
 
     fn authenticate(&self, operation: &'static str, headers: &mut HeaderMap, secret: &Secret) -> Result<()> {
-        let value = |text: String| {
-            secret_header(&text).ok_or_else(|| {
-                self.error(operation, ErrorKind::AuthFailed, "the key holds characters that no header may hold")
-            })
-        };
-        let token_header = self.0.provider.token_header();
-        let token = |token: &SecretString| match &token_header {
-            Some(name) => Ok((name.clone(), value(token.expose_secret().to_owned())?)),
-            None => Ok((AUTHORIZATION, value(format!("Bearer {}", token.expose_secret()))?)),
-        };
-        match secret {
-            Secret::Tokens(tokens) => {
-                let (name, value) = token(&tokens.access_token)?;
-                headers.insert(name, value)
-            }
-            Secret::ApiKey(key) => {
-                let basic = |pair: String| value(format!("Basic {}", STANDARD.encode(pair)));
-                match self.0.provider.key_auth(&self.0.account) {
-                    Some(ApiKeyAuth::Basic { password }) => {
-                        headers.insert(AUTHORIZATION, basic(format!("{}:{password}", key.expose_secret()))?)
-                    }
-                    Some(ApiKeyAuth::Pair { .. }) => {
-                        headers.insert(AUTHORIZATION, basic(key.expose_secret().to_owned())?)
-                    }
-                    Some(ApiKeyAuth::Header(name)) => {
-                        let name = HeaderName::try_from(name).expect("the adapter names a valid header");
-                        headers.insert(name, value(key.expose_secret().to_owned())?)
-                    }
-                    Some(ApiKeyAuth::Bearer) => {
-                        headers.insert(AUTHORIZATION, value(format!("Bearer {}", key.expose_secret()))?)
-                    }
-                    None => {
-                        let (name, value) = token(key)?;
-                        headers.insert(name, value)
-                    }
-                }
-            }
-            Secret::Absent | Secret::Unreadable => {
-                return Err(self.error(operation, ErrorKind::AuthFailed, "there is no usable credential"));
-            }
-        };
+        let failed = |words| self.error(operation, ErrorKind::AuthFailed, words);
+        let (name, value) = credential_header(self.0.provider.as_ref(), &self.0.account, secret)
+            .ok_or_else(|| failed("there is no usable credential"))?;
+        let value = secret_header(value.expose_secret());
+        headers.insert(name, value.ok_or_else(|| failed("the key holds characters that no header may hold"))?);
         Ok(())
     }
 
@@ -297,6 +284,36 @@ impl ApiClient {
             *self.0.room.lock().expect("no panic happens while it is held") = Some(room);
         }
     }
+}
+
+/// The header that carries a credential to this account, and its value. `None`: there is no credential.
+///
+/// # Panics
+/// Where an adapter names a header that is none.
+pub fn credential_header(
+    provider: &dyn Provider,
+    account: &Account,
+    secret: &Secret,
+) -> Option<(HeaderName, SecretString)> {
+    let bearer = |token: &SecretString| (AUTHORIZATION, format!("Bearer {}", token.expose_secret()).into());
+    let basic = |pair: &str| (AUTHORIZATION, format!("Basic {}", STANDARD.encode(pair)).into());
+    let token = |token: &SecretString| match provider.token_header() {
+        Some(name) => (name, token.clone()),
+        None => bearer(token),
+    };
+    Some(match secret {
+        Secret::Tokens(tokens) => token(&tokens.access_token),
+        Secret::ApiKey(key) => match provider.key_auth(account) {
+            Some(ApiKeyAuth::Basic { password }) => basic(&format!("{}:{password}", key.expose_secret())),
+            Some(ApiKeyAuth::Pair { .. }) => basic(key.expose_secret()),
+            Some(ApiKeyAuth::Header(name)) => {
+                (HeaderName::try_from(name).expect("the adapter names a valid header"), key.clone())
+            }
+            Some(ApiKeyAuth::Bearer) => bearer(key),
+            None => token(key),
+        },
+        Secret::Absent | Secret::Unreadable => return None,
+    })
 }
 
 /// What is left where one header tells what is used of all, `10/80`: Gorgias's leaky bucket.

@@ -53,5 +53,10 @@ pub struct Error {
     pub source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
+/// What a provider names as lacking where it forbids a call: scopes that were not granted. It stands as the error's source.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not granted: {}", .0.join(", "))]
+pub struct MissingScopes(pub Vec<String>);
+
 /// The result of a call to a provider.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -36,6 +36,7 @@ pub mod testkit;
 pub mod ticket;
 pub mod tool;
 pub mod webhook;
+pub mod wire;
 
 pub use api_client::ApiClient;
 pub use credential::{Credential, Fingerprint, Secret, Snapshot, TokenSet, Version};

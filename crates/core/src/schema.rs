@@ -4,12 +4,14 @@
 use chrono::DateTime;
 use serde_json::Value;
 
-/// The keywords that are understood or have no say (`pattern` is left to the adapter). A test holds the tools of every
+/// The keywords that are understood or have no say (`pattern` is left to the adapter; `anyOf` is for arguments of which one
+/// is `required`). A test holds the tools of every
 /// adapter to them.
-pub const KEYWORDS: [&str; 15] = [
+pub const KEYWORDS: [&str; 16] = [
     "type",
     "properties",
     "required",
+    "anyOf",
     "additionalProperties",
     "enum",
     "items",
@@ -89,6 +91,13 @@ fn inspect(schema: &Value, value: &Value, free: &dyn Fn(&Value) -> bool, at: &st
                     return Err(Mismatch { at: inner(name), message: "it is missing".to_owned() });
                 }
             }
+            let ways: Vec<&str> = ways(schema).collect();
+            if let Some(first) = ways.first()
+                && !ways.iter().any(|name| fields.contains_key(*name))
+            {
+                let message = format!("one of {} is needed", list(ways.iter().map(|&name| name.to_owned())));
+                return Err(Mismatch { at: inner(first), message });
+            }
             for (name, field) in fields {
                 match schema["properties"].get(name) {
                     Some(schema) => inspect(schema, field, free, &inner(name))?,
@@ -104,6 +113,11 @@ fn inspect(schema: &Value, value: &Value, free: &dyn Fn(&Value) -> bool, at: &st
         }
         _ => Ok(()),
     }
+}
+
+/// The arguments of which one has to be there: `"anyOf": [{"required": ["a"]}, {"required": ["b"]}]`.
+fn ways(schema: &Value) -> impl Iterator<Item = &str> {
+    schema["anyOf"].as_array().into_iter().flatten().filter_map(|way| way["required"][0].as_str())
 }
 
 fn text_fits(schema: &Value, text: &str) -> Result<(), String> {
@@ -190,6 +204,17 @@ mod tests {
                           "properties": {"share": {"type": "number"}}, "required": ["share"]},
             }
         })
+    }
+
+    #[test]
+    fn of_some_arguments_one_is_needed() {
+        let schema = json!({"type": "object", "properties": {"a": {}, "b": {}, "c": {}},
+            "anyOf": [{"required": ["a"]}, {"required": ["b"]}]});
+        for arguments in [json!({"a": 1}), json!({"b": 1, "c": 1})] {
+            assert_eq!(check(&schema, &arguments, &|_| false), Ok(()));
+        }
+        let missing = check(&schema, &json!({"c": 1}), &|_| false).unwrap_err();
+        assert_eq!((missing.at.as_str(), missing.message.as_str()), ("a", "one of a, b is needed"));
     }
 
     #[test]

@@ -120,8 +120,24 @@ pub struct Message {
     pub public: bool,
     /// Who wrote it.
     pub author: Option<Person>,
+    /// Its files, as the provider tells of them; they are not fetched.
+    #[serde(default)]
+    pub attachments: Vec<Attachment>,
     /// When.
     pub created_at: DateTime<Utc>,
+}
+
+/// A file that came with a message.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attachment {
+    /// Where known.
+    pub name: Option<String>,
+    /// Where known.
+    pub size_bytes: Option<u64>,
+    /// `image/jpeg`, as the provider says.
+    pub content_type: Option<String>,
+    /// Where it lies: often on another host, which gets no credential of the connector.
+    pub url: Option<String>,
 }
 
 /// Somebody whom the helpdesk knows as one who asks.

@@ -18,6 +18,7 @@ pub(crate) fn api_error(id: &'static str, name: &str, operation: &'static str, a
         403 => (ErrorKind::Forbidden, format!("who connected {name} may not do this, or did not allow it.")),
         404 | 410 => (ErrorKind::NotFound, "it is not there.".to_owned()),
         409 | 412 => (ErrorKind::Conflict, "it changed meanwhile; look again.".to_owned()),
+        423 => (ErrorKind::Unavailable, format!("{name} has locked it for the moment.")),
         429 => (ErrorKind::Busy, format!("{name} asks to wait.")),
         400..=499 => (ErrorKind::Invalid, format!("{name} does not accept the request.")),
         500.. => (ErrorKind::Unavailable, format!("{name} has a problem (HTTP {}).", answer.status)),

@@ -1,11 +1,7 @@
 //! One function per endpoint that we use: build, send, decode. `operation` is the tool on whose behalf it is called.
 
 use chrono::{DateTime, SecondsFormat, Utc};
-use holdfast_core::{
-    ApiClient,
-    api_client::ApiRequest,
-    error::{Error, ErrorKind, Result},
-};
+use holdfast_core::{ApiClient, api_client::ApiRequest, error::Result, wire};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -85,7 +81,7 @@ pub(crate) async fn list(
 /// <https://developers.freshdesk.com/api/#view_a_ticket>
 pub(crate) async fn ticket(api: &ApiClient, operation: &'static str, id: i64) -> Result<WireTicket> {
     let request = api.get(format!("api/v2/tickets/{id}")).query("include", "requester");
-    fetch(api, operation, request).await.map(|(ticket, _)| ticket)
+    the_one(api, operation, id, fetch(api, operation, request).await?.0)
 }
 
 /// One page of a ticket's conversations, oldest first, without its first message.
@@ -120,7 +116,8 @@ pub(crate) async fn update(
     ticket: i64,
     change: &Value,
 ) -> Result<WireTicket> {
-    fetch(api, operation, api.put(format!("api/v2/tickets/{ticket}")).json(change)).await.map(|(ticket, _)| ticket)
+    let request = api.put(format!("api/v2/tickets/{ticket}")).json(change);
+    the_one(api, operation, ticket, fetch(api, operation, request).await?.0)
 }
 
 /// Makes a ticket. There is no idempotency key for this.
@@ -175,6 +172,11 @@ async fn listed<T: DeserializeOwned>(
     fetch(api, operation, request).await.map(|(items, more)| Listed { items, more })
 }
 
+/// Never another one than was asked for.
+fn the_one(api: &ApiClient, operation: &'static str, id: i64, ticket: WireTicket) -> Result<WireTicket> {
+    if ticket.id == id { Ok(ticket) } else { Err(wire::mistaken(api, operation, "ticket")) }
+}
+
 /// The answer, and whether it links to a next page.
 async fn fetch<T: DeserializeOwned>(
     api: &ApiClient,
@@ -188,9 +190,5 @@ async fn fetch<T: DeserializeOwned>(
     if answered.is_html() {
         return Err(error::page_for_data(operation));
     }
-    let read = serde_json::from_slice(&answered.body).map_err(|error| Error {
-        source: Some(Box::new(error)),
-        ..api.error(operation, ErrorKind::Unreadable, "the answer is not what its documentation says")
-    })?;
-    Ok((read, answered.next_link().is_some()))
+    Ok((wire::read(api, operation, &answered.body)?, answered.next_link().is_some()))
 }

@@ -69,6 +69,13 @@ pub(crate) fn api_error(operation: &'static str, answer: &ApiAnswer) -> Error {
             None => (ErrorKind::Invalid, Retry::Never, format!("Freshdesk refused the input.{quoted}")),
         },
         413 => (ErrorKind::Invalid, Retry::Never, "the input is too long for Freshdesk".to_owned()),
+        423 => (
+            ErrorKind::Unavailable,
+            Retry::Backoff,
+            format!(
+                "Freshdesk has locked this for the moment; if it stays so, the account's owner has to look.{quoted}"
+            ),
+        ),
         429 => (
             ErrorKind::Busy,
             busy(),

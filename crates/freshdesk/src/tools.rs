@@ -16,7 +16,7 @@ use holdfast_core::{
     tool::{Tool, ToolCall, ToolOutput, invalid, unknown},
 };
 
-use crate::api;
+use crate::{api, model::WireTicket};
 
 pub(crate) const ALL: &[Tool] = &[
     Tool {
@@ -84,6 +84,24 @@ fn tags(field: &str, given: &[String]) -> Result<Vec<String>, String> {
         Ok(text.to_owned())
     };
     given.iter().map(tag).collect()
+}
+
+/// With who asks: the answer to a change names nobody. As it was read before, or looked up; where that fails nobody is
+/// named, since the change is made.
+async fn with_requester(
+    api: &ApiClient,
+    tool: &'static str,
+    changed: WireTicket,
+    before: Option<WireTicket>,
+) -> WireTicket {
+    if changed.requester.is_some() {
+        return changed;
+    }
+    let requester = match before.and_then(|before| before.requester) {
+        Some(requester) => Some(requester),
+        None => api::ticket(api, tool, changed.id).await.ok().and_then(|whole| whole.requester),
+    };
+    WireTicket { requester, ..changed }
 }
 
 /// An agent by id or e-mail address. Who may not read agents can still name one by id.

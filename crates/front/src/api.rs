@@ -4,7 +4,8 @@ use chrono::{DateTime, Utc};
 use holdfast_core::{
     ApiClient,
     api_client::{Answered, ApiRequest, segment},
-    error::{Error, ErrorKind, Result, Retry},
+    error::{ErrorKind, Result, Retry},
+    wire,
 };
 use http::Method;
 use serde::{Deserialize, de::DeserializeOwned};
@@ -278,10 +279,7 @@ fn checked(operation: &'static str, answered: Answered) -> Result<Answered> {
 }
 
 fn decode<T: DeserializeOwned>(api: &ApiClient, operation: &'static str, answered: &Answered) -> Result<T> {
-    serde_json::from_slice(&answered.body).map_err(|error| Error {
-        source: Some(Box::new(error)),
-        ..api.error(operation, ErrorKind::Unreadable, "the answer is not what its documentation says")
-    })
+    wire::read(api, operation, &answered.body)
 }
 
 #[cfg(test)]

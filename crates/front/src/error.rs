@@ -28,6 +28,11 @@ pub(crate) fn api_error(operation: &'static str, answer: &ApiAnswer) -> Error {
                 "Front refuses the access: it ended, or the company removed the app. Reconnect as an admin.{quoted}"
             ),
         ),
+        402 => (
+            ErrorKind::Forbidden,
+            Retry::Never,
+            format!("the Front account has no plan that allows this; its owner has to look.{quoted}"),
+        ),
         403 => (
             ErrorKind::Forbidden,
             Retry::Never,
@@ -47,6 +52,11 @@ pub(crate) fn api_error(operation: &'static str, answer: &ApiAnswer) -> Error {
         409 => (ErrorKind::Conflict, Retry::Backoff, format!("somebody else is changing it; try again.{quoted}")),
         400 | 422 if words.is_some() => (ErrorKind::Invalid, Retry::Never, format!("Front refused the input.{quoted}")),
         413 => (ErrorKind::Invalid, Retry::Never, "the input is too long for Front".to_owned()),
+        423 => (
+            ErrorKind::Unavailable,
+            Retry::Backoff,
+            format!("Front has locked this for the moment; if it stays so, the account's owner has to look.{quoted}"),
+        ),
         429 => (
             ErrorKind::Busy,
             busy(),

@@ -4,9 +4,11 @@
 use chrono::{DateTime, Utc};
 use holdfast_core::{
     helpdesk::text_of_html,
-    ticket::{Channel, Customer, Mapped, Message, Person, Status, Ticket},
+    ticket::{Attachment, Channel, Customer, Mapped, Message, Person, Status, Ticket},
+    wire,
 };
 use serde::{Deserialize, Deserializer, de};
+use serde_json::Value;
 use url::Url;
 
 /// The company.
@@ -18,9 +20,11 @@ pub(crate) struct Me {
 
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct WireConversation {
+    #[serde(deserialize_with = "wire::text")]
     pub(crate) id: String,
     pub(crate) subject: Option<String>,
-    /// `assigned`, `unassigned`, `archived`, `deleted`.
+    /// `assigned`, `unassigned`, `archived`, `deleted`. Null counts as an unknown word.
+    #[serde(default, deserialize_with = "wire::or_default")]
     pub(crate) status: String,
     /// `open`, `waiting`, `resolved`, where ticketing is on.
     pub(crate) status_category: Option<String>,
@@ -36,6 +40,7 @@ pub(crate) struct WireConversation {
 
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Teammate {
+    #[serde(deserialize_with = "wire::text")]
     pub(crate) id: String,
     pub(crate) email: Option<String>,
     pub(crate) first_name: Option<String>,
@@ -51,12 +56,14 @@ pub(crate) struct Recipient {
 
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Tag {
+    #[serde(deserialize_with = "wire::text")]
     pub(crate) id: String,
     pub(crate) name: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct WireMessage {
+    #[serde(deserialize_with = "wire::text")]
     pub(crate) id: String,
     #[serde(rename = "_links")]
     pub(crate) links: Option<Links>,
@@ -69,6 +76,8 @@ pub(crate) struct WireMessage {
     pub(crate) text: Option<String>,
     pub(crate) author: Option<Teammate>,
     pub(crate) recipients: Option<Vec<Recipient>>,
+    #[serde(default, deserialize_with = "wire::attachments")]
+    pub(crate) attachments: Vec<Attachment>,
     /// It is a draft, not sent.
     pub(crate) draft_mode: Option<String>,
 }
@@ -85,16 +94,20 @@ pub(crate) struct Related {
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct Comment {
+    #[serde(deserialize_with = "wire::text")]
     pub(crate) id: String,
     pub(crate) author: Option<Teammate>,
     /// Markdown.
     pub(crate) body: Option<String>,
+    #[serde(default, deserialize_with = "wire::attachments")]
+    pub(crate) attachments: Vec<Attachment>,
     #[serde(deserialize_with = "moment")]
     pub(crate) posted_at: DateTime<Utc>,
 }
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct Contact {
+    #[serde(deserialize_with = "wire::text")]
     pub(crate) id: String,
     pub(crate) name: Option<String>,
     pub(crate) handles: Option<Vec<Handle>>,
@@ -108,6 +121,7 @@ pub(crate) struct Handle {
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct Inbox {
+    #[serde(deserialize_with = "wire::text")]
     pub(crate) id: String,
     #[serde(default)]
     pub(crate) is_private: bool,
@@ -121,6 +135,7 @@ pub(crate) struct WireChannel {
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct TicketStatus {
+    #[serde(deserialize_with = "wire::text")]
     pub(crate) id: String,
     pub(crate) category: Option<String>,
 }
@@ -223,7 +238,14 @@ impl WireMessage {
             // Of what goes out it is the channel's address, and nobody's own.
             None => from.filter(|_| self.is_inbound).and_then(Recipient::person),
         };
-        Message { id: self.id.clone(), body: self.words(), public: true, author, created_at: self.created_at }
+        Message {
+            id: self.id.clone(),
+            body: self.words(),
+            public: true,
+            author,
+            attachments: self.attachments.clone(),
+            created_at: self.created_at,
+        }
     }
 }
 
@@ -234,6 +256,7 @@ impl Comment {
             body: self.body.unwrap_or_default(),
             public: false,
             author: self.author.as_ref().map(Teammate::person),
+            attachments: self.attachments,
             created_at: self.posted_at,
         }
     }
@@ -267,14 +290,23 @@ impl Contact {
 }
 
 fn moment<'de, D: Deserializer<'de>>(deserializer: D) -> Result<DateTime<Utc>, D::Error> {
-    let secs = f64::deserialize(deserializer)?;
-    at(secs).ok_or_else(|| de::Error::custom("expected Unix seconds"))
+    read_moment(&Value::deserialize(deserializer)?).ok_or_else(|| de::Error::custom("expected Unix seconds"))
 }
 
 fn maybe_moment<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<DateTime<Utc>>, D::Error> {
-    Option::<f64>::deserialize(deserializer)?
-        .map(|secs| at(secs).ok_or_else(|| de::Error::custom("expected Unix seconds")))
-        .transpose()
+    match Value::deserialize(deserializer)? {
+        Value::Null => Ok(None),
+        given => read_moment(&given).map(Some).ok_or_else(|| de::Error::custom("expected Unix seconds")),
+    }
+}
+
+/// Unix seconds as a number or as text, or a moment in ISO 8601.
+fn read_moment(given: &Value) -> Option<DateTime<Utc>> {
+    match given {
+        Value::Number(secs) => at(secs.as_f64()?),
+        Value::String(text) => text.parse().ok().and_then(at).or_else(|| wire::parse_moment(text)),
+        _ => None,
+    }
 }
 
 /// Unix seconds, to the millisecond.
@@ -286,7 +318,7 @@ fn at(secs: f64) -> Option<DateTime<Utc>> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 
@@ -335,7 +367,7 @@ mod tests {
         for odd in [f64::NAN, f64::INFINITY, -1.0, 1e12] {
             assert_eq!(at(odd), None, "{odd}");
         }
-        for odd in [json!("1790000000"), json!(null), json!({}), json!(-1)] {
+        for odd in [json!("soon"), json!(null), json!({}), json!(-1)] {
             let wire = serde_json::from_value::<WireConversation>(json!({"id": "c", "status": "s", "created_at": odd}));
             assert!(wire.is_err(), "{odd}");
         }

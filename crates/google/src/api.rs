@@ -1,6 +1,6 @@
 //! One function per endpoint that we use: build, send, decode. `operation` is the tool on whose behalf it is called.
 
-use holdfast_core::{ApiClient, api_client::segment, error::Result};
+use holdfast_core::{ApiClient, api_client::segment, error::Result, wire};
 use serde_json::{Value, json};
 
 use crate::model::{Appended, Event, EventPage, Message, MessagePage, PartBody, Userinfo, ValueRange};
@@ -50,13 +50,20 @@ pub(crate) async fn message_head(
 ) -> Result<Message> {
     let path = format!("v1/users/me/messages/{}", segment(id));
     let call = api.get(path).at(GMAIL).operation(operation).query("format", "metadata");
-    headers.iter().fold(call, |call, name| call.query("metadataHeaders", name)).fetch().await
+    let call = headers.iter().fold(call, |call, name| call.query("metadataHeaders", name));
+    the_one(api, operation, id, call.fetch().await?)
 }
 
 /// A whole message, its MIME tree parsed by Gmail.
 pub(crate) async fn message(api: &ApiClient, operation: &'static str, id: &str) -> Result<Message> {
     let path = format!("v1/users/me/messages/{}", segment(id));
-    api.get(path).at(GMAIL).operation(operation).query("format", "full").fetch().await
+    let call = api.get(path).at(GMAIL).operation(operation).query("format", "full");
+    the_one(api, operation, id, call.fetch().await?)
+}
+
+/// Never another one than was asked for.
+fn the_one(api: &ApiClient, operation: &'static str, id: &str, message: Message) -> Result<Message> {
+    if message.id == id { Ok(message) } else { Err(wire::mistaken(api, operation, "mail")) }
 }
 
 /// What a part holds that does not come with its message.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use holdfast_core::{
-    error::{Error, ErrorKind, Retry},
+    error::{Error, ErrorKind, MissingScopes, Retry},
     exchange::{Refusal, Verdict},
     provider::ApiAnswer,
 };
@@ -80,10 +80,20 @@ pub(crate) fn api_error(operation: &'static str, answer: &ApiAnswer) -> Error {
     let quoted = said.quote();
     let busy = || answer.retry_after.map_or(Retry::Backoff, Retry::After);
     let never = |kind, message: String| (kind, Retry::Never, message);
+    let mut lacks = None;
     let (kind, retry, message) = match answer.status {
         401 => never(
             ErrorKind::AuthFailed,
             "Google does not accept the access token; if this stays so, reconnect Google".to_owned(),
+        ),
+        402 => never(
+            ErrorKind::Forbidden,
+            format!("the Google account has no plan that allows this; its administrator has to look.{quoted}"),
+        ),
+        423 => (
+            ErrorKind::Unavailable,
+            Retry::Backoff,
+            format!("Google has locked this for the moment; if it stays so, an administrator has to look.{quoted}"),
         ),
         403 | 429 if said.is(&["dailyLimitExceeded", "dailyLimitExceededUnreg"]) => (
             ErrorKind::Busy,
@@ -95,6 +105,7 @@ pub(crate) fn api_error(operation: &'static str, answer: &ApiAnswer) -> Error {
             (ErrorKind::Busy, busy(), "Google's rate limit is used up; try again a little later".to_owned())
         }
         403 if said.is(&["insufficientPermissions", "ACCESS_TOKEN_SCOPE_INSUFFICIENT", "insufficientScopes"]) => {
+            lacks = Some(scopes::of(operation)).filter(|scopes| !scopes.is_empty());
             never(ErrorKind::Forbidden, scope_missing(operation))
         }
         403 if said.is(&["accessNotConfigured", "SERVICE_DISABLED"]) => never(
@@ -144,7 +155,15 @@ pub(crate) fn api_error(operation: &'static str, answer: &ApiAnswer) -> Error {
             never(ErrorKind::Unreadable, format!("Google answered HTTP {status}, which is not expected.{quoted}"))
         }
     };
-    Error { kind, retry, provider: crate::ID, operation, message, source: None }
+    let missing = lacks.map(|scopes| MissingScopes(scopes.iter().map(|&scope| scope.to_owned()).collect()));
+    Error {
+        kind,
+        retry,
+        provider: crate::ID,
+        operation,
+        message,
+        source: missing.map(|missing| Box::new(missing).into()),
+    }
 }
 
 /// Limits that pass within minutes, however they are spelled.

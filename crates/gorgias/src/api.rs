@@ -3,7 +3,8 @@
 use holdfast_core::{
     ApiClient,
     api_client::{Answered, ApiRequest},
-    error::{Error, ErrorKind, Result},
+    error::{ErrorKind, Result},
+    wire,
 };
 use http::Method;
 use serde::de::DeserializeOwned;
@@ -71,7 +72,8 @@ pub(crate) async fn tickets(
 /// One ticket, with messages.
 /// <https://developers.gorgias.com/reference/get-ticket>
 pub(crate) async fn ticket(api: &ApiClient, operation: &'static str, id: i64) -> Result<WireTicket> {
-    fetch(api, operation, api.get(format!("api/tickets/{id}"))).await
+    let ticket: WireTicket = fetch(api, operation, api.get(format!("api/tickets/{id}"))).await?;
+    if ticket.id == Id(id) { Ok(ticket) } else { Err(wire::mistaken(api, operation, "ticket")) }
 }
 
 /// One page of a ticket's messages, notes among them.
@@ -159,7 +161,7 @@ pub(crate) async fn customer(api: &ApiClient, operation: &'static str, id: Id) -
 /// <https://developers.gorgias.com/reference/search>
 pub(crate) async fn search(api: &ApiClient, operation: &'static str, query: &str, size: usize) -> Result<Vec<Id>> {
     let body = json!({"type": "customer", "query": query, "size": size});
-    let found: Value = fetch(api, operation, api.post("api/search").json(&body)).await?;
+    let found: Value = fetch(api, operation, api.post("api/search").json(&body).reading()).await?;
     let list = found.as_array().or_else(|| found["data"].as_array());
     let list = list.ok_or_else(|| api.error(operation, ErrorKind::Unreadable, "the search answered with no list"))?;
     Ok(list.iter().filter_map(|one| serde_json::from_value(one["id"].clone()).ok()).take(size).collect())
@@ -182,10 +184,7 @@ fn page<'a>(request: ApiRequest<'a>, limit: u32, cursor: Option<&str>) -> ApiReq
 
 async fn fetch<T: DeserializeOwned>(api: &ApiClient, operation: &'static str, request: ApiRequest<'_>) -> Result<T> {
     let answered = done(operation, request).await?;
-    serde_json::from_slice(&answered.body).map_err(|error| Error {
-        source: Some(Box::new(error)),
-        ..api.error(operation, ErrorKind::Unreadable, "the answer is not what its documentation says")
-    })
+    wire::read(api, operation, &answered.body)
 }
 
 /// A success of whatever kind, but no page.

@@ -82,6 +82,11 @@ pub(crate) fn api_error(operation: &'static str, answer: &ApiAnswer) -> Error {
             (ErrorKind::Invalid, Retry::Never, format!("Gorgias refused the input.{quoted}"))
         }
         413 => (ErrorKind::Invalid, Retry::Never, "the input is too long for Gorgias".to_owned()),
+        423 => (
+            ErrorKind::Unavailable,
+            Retry::Backoff,
+            format!("Gorgias has locked this for the moment; if it stays so, the account's owner has to look.{quoted}"),
+        ),
         429 => (ErrorKind::Busy, busy(), "the rate limit of the Gorgias account is used up".to_owned()),
         500.. => (ErrorKind::Unavailable, busy(), format!("Gorgias is in trouble (HTTP {})", answer.status)),
         300..=399 => (

@@ -1,10 +1,11 @@
 //! Wire types, spelled as Gorgias spells them. What is not used is not read, and what is not promised may be absent.
 
-use chrono::{DateTime, NaiveDateTime, Utc};
+use chrono::{DateTime, Utc};
 use holdfast_core::{
     helpdesk::text_of_html,
     provider::below,
-    ticket::{Channel, Customer, Mapped, Message, Person, Priority, Status, Ticket},
+    ticket::{Attachment, Channel, Customer, Mapped, Message, Person, Priority, Status, Ticket},
+    wire,
 };
 use serde::{Deserialize, Deserializer, de};
 use serde_json::Value;
@@ -59,6 +60,8 @@ pub(crate) struct WirePerson {
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct WireTicket {
     pub(crate) id: Id,
+    /// Null counts as an unknown word.
+    #[serde(default, deserialize_with = "wire::or_default")]
     pub(crate) status: String,
     pub(crate) priority: Option<String>,
     pub(crate) channel: Option<String>,
@@ -70,9 +73,9 @@ pub(crate) struct WireTicket {
     pub(crate) tags: Option<Vec<Tag>>,
     /// Of one ticket by itself.
     pub(crate) messages: Option<Vec<WireMessage>>,
-    #[serde(deserialize_with = "moment")]
+    #[serde(deserialize_with = "wire::moment")]
     pub(crate) created_datetime: DateTime<Utc>,
-    #[serde(default, deserialize_with = "maybe_moment")]
+    #[serde(default, deserialize_with = "wire::maybe_moment")]
     pub(crate) updated_datetime: Option<DateTime<Utc>>,
     pub(crate) trashed_datetime: Option<String>,
 }
@@ -96,7 +99,9 @@ pub(crate) struct WireMessage {
     pub(crate) body_text: Option<String>,
     pub(crate) body_html: Option<String>,
     pub(crate) stripped_text: Option<String>,
-    #[serde(deserialize_with = "moment")]
+    #[serde(default, deserialize_with = "wire::attachments")]
+    pub(crate) attachments: Vec<Attachment>,
+    #[serde(deserialize_with = "wire::moment")]
     pub(crate) created_datetime: DateTime<Utc>,
     pub(crate) failed_datetime: Option<String>,
 }
@@ -111,9 +116,9 @@ pub(crate) struct WireCustomer {
     pub(crate) language: Option<String>,
     pub(crate) timezone: Option<String>,
     pub(crate) channels: Option<Vec<WireChannel>>,
-    #[serde(default, deserialize_with = "maybe_moment")]
+    #[serde(default, deserialize_with = "wire::maybe_moment")]
     pub(crate) created_datetime: Option<DateTime<Utc>>,
-    #[serde(default, deserialize_with = "maybe_moment")]
+    #[serde(default, deserialize_with = "wire::maybe_moment")]
     pub(crate) updated_datetime: Option<DateTime<Utc>>,
 }
 
@@ -186,6 +191,7 @@ impl WireMessage {
             body: self.text(),
             public: self.is_public(),
             author: self.sender.as_ref().and_then(WirePerson::to_model),
+            attachments: self.attachments.clone(),
             created_at: self.created_datetime,
         }
     }
@@ -296,27 +302,12 @@ impl<'de> Deserialize<'de> for Id {
     }
 }
 
-/// With a zone, as documented; without one it is UTC.
-fn moment<'de, D: Deserializer<'de>>(deserializer: D) -> Result<DateTime<Utc>, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    parse_moment(&text).ok_or_else(|| de::Error::custom("expected a moment in ISO 8601"))
-}
-
-fn maybe_moment<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<DateTime<Utc>>, D::Error> {
-    Ok(Option::<String>::deserialize(deserializer)?.as_deref().and_then(parse_moment))
-}
-
 fn maybe_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     Ok(match Value::deserialize(deserializer)? {
         Value::String(text) => Some(text).filter(|text| !text.is_empty()),
         Value::Number(number) => Some(number.to_string()),
         _ => None,
     })
-}
-
-fn parse_moment(text: &str) -> Option<DateTime<Utc>> {
-    let zoned = DateTime::parse_from_rfc3339(text).ok().map(|at| at.with_timezone(&Utc));
-    zoned.or_else(|| NaiveDateTime::parse_from_str(text, "%Y-%m-%dT%H:%M:%S%.f").ok().map(|at| at.and_utc()))
 }
 
 #[cfg(test)]

@@ -40,6 +40,11 @@ pub(crate) fn api_error(operation: &'static str, answer: &ApiAnswer) -> Error {
             Retry::Never,
             format!("Pipedrive refuses the access: it ended or was taken back.{quoted}"),
         ),
+        402 => (
+            ErrorKind::Forbidden,
+            Retry::Never,
+            format!("the Pipedrive account has no plan that allows this; its owner has to look.{quoted}"),
+        ),
         403 => (ErrorKind::Forbidden, Retry::Never, format!("whoever connected Pipedrive may not do this.{quoted}")),
         404 if operation == IDENTITY => {
             (ErrorKind::Unavailable, Retry::Backoff, "the API of Pipedrive is not where it should be".to_owned())
@@ -49,6 +54,13 @@ pub(crate) fn api_error(operation: &'static str, answer: &ApiAnswer) -> Error {
         400 | 422 if words.is_some() => {
             (ErrorKind::Invalid, Retry::Never, format!("Pipedrive refused the input.{quoted}"))
         }
+        423 => (
+            ErrorKind::Unavailable,
+            Retry::Backoff,
+            format!(
+                "Pipedrive has locked this for the moment; if it stays so, the account's owner has to look.{quoted}"
+            ),
+        ),
         429 => (
             ErrorKind::Busy,
             later(),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use holdfast_core::{
-    error::{Error, ErrorKind, Retry},
+    error::{Error, ErrorKind, MissingScopes, Retry},
     exchange::{Refusal, Verdict},
     provider::ApiAnswer,
 };
@@ -143,7 +143,16 @@ pub(crate) fn graph_error(operation: &'static str, errors: &Value, cost: &Value)
         }
         _ => (ErrorKind::Unreadable, Retry::Never, format!("Shopify does not understand our query.{quoted}")),
     };
-    Error { kind, retry, provider: crate::ID, operation, message, source: None }
+    let missing = said.filter(|_| code == Some("ACCESS_DENIED")).map(scopes_named).filter(|scopes| !scopes.is_empty());
+    let source = missing.map(|scopes| Box::new(MissingScopes(scopes)).into());
+    Error { kind, retry, provider: crate::ID, operation, message, source }
+}
+
+/// Of "Access denied for orderCancel field. Required access: `write_orders` access scope.": `write_orders`.
+fn scopes_named(said: &str) -> Vec<String> {
+    let quoted = said.split('`').skip(1).step_by(2);
+    let scopes = quoted.filter(|word| word.starts_with("read_") || word.starts_with("write_"));
+    scopes.map(plain).collect()
 }
 
 /// Until enough points are restored for the same request; at least a second.

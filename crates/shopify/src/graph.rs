@@ -2,7 +2,9 @@
 
 use holdfast_core::{
     ApiClient,
+    api_client::ApiRequest,
     error::{Error, ErrorKind, Result, Retry},
+    wire,
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
@@ -38,21 +40,28 @@ impl<'a> Graph<'a> {
         field: &str,
         variables: Value,
     ) -> Result<Answer<T>> {
-        let request = self.api.post(self.path.clone()).operation(operation);
-        let mut body: Value = request.json(&json!({"query": query, "variables": variables})).fetch().await?;
+        let request = self.api.post(self.path.clone()).operation(operation).reading();
+        self.answer(operation, field, request.json(&json!({"query": query, "variables": variables}))).await
+    }
+
+    async fn answer<T: DeserializeOwned>(
+        &self,
+        operation: &'static str,
+        field: &str,
+        request: ApiRequest<'_>,
+    ) -> Result<Answer<T>> {
+        let mut body: Value = request.fetch().await?;
         let hidden = match &body["errors"] {
             Value::Null => Vec::new(),
             Value::Array(list) if list.is_empty() => Vec::new(),
             errors => {
                 let hidden = held_back(errors).filter(|_| !body["data"][field].is_null());
-                hidden.ok_or_else(|| graph_error(operation, errors, &body["extensions"]["cost"]))?
+                hidden.ok_or_else(|| self.turned_away(graph_error(operation, errors, &body["extensions"]["cost"])))?
             }
         };
         let data = body.get_mut("data").and_then(|data| data.get_mut(field)).map(Value::take);
         let data = data.ok_or_else(|| self.unreadable(operation))?;
-        let data = serde_json::from_value(data)
-            .map_err(|error| Error { source: Some(Box::new(error)), ..self.unreadable(operation) })?;
-        Ok(Answer { data, hidden })
+        Ok(Answer { data: wire::read_value(self.api, operation, data)?, hidden })
     }
 
     /// Runs a mutation once; `errors` is the name of its own list of them, which comes with HTTP 200 too.
@@ -68,14 +77,23 @@ impl<'a> Graph<'a> {
         variables: Value,
         repeatable: bool,
     ) -> Result<T> {
-        let asked = self.ask::<Map<String, Value>>(operation, mutation, field, variables).await;
+        let request = self.api.post(self.path.clone()).operation(operation);
+        let request = request.json(&json!({"query": mutation, "variables": variables}));
+        let asked = self.answer::<Map<String, Value>>(operation, field, request).await;
         let mut payload = asked.map_err(|error| if repeatable { error } else { once(error) })?.data;
         if let Some(list) = payload.get(errors).and_then(Value::as_array).filter(|list| !list.is_empty()) {
-            return Err(self.api.error(operation, ErrorKind::Invalid, refused(list)));
+            return Err(self.turned_away(self.api.error(operation, ErrorKind::Invalid, refused(list))));
         }
         payload.remove(errors);
-        serde_json::from_value(Value::Object(payload))
-            .map_err(|error| Error { source: Some(Box::new(error)), ..once(self.unreadable(operation)) })
+        wire::read_value(self.api, operation, Value::Object(payload)).map_err(once)
+    }
+
+    /// Of an error in an answer with HTTP 200: unless it is one that says nothing, the mutation was not run.
+    fn turned_away(&self, error: Error) -> Error {
+        if !matches!(error.kind, ErrorKind::Unavailable | ErrorKind::Unreadable) {
+            self.api.was_refused();
+        }
+        error
     }
 
     /// Whose.
@@ -87,8 +105,12 @@ impl<'a> Graph<'a> {
         self.api.error(operation, kind, message)
     }
 
+    pub(crate) fn mistaken(&self, operation: &'static str, what: &str) -> Error {
+        wire::mistaken(self.api, operation, what)
+    }
+
     pub(crate) fn unreadable(&self, operation: &'static str) -> Error {
-        self.error(operation, ErrorKind::Unreadable, "the answer is not what its documentation says")
+        wire::unreadable(self.api, operation, ".")
     }
 }
 

@@ -16,6 +16,8 @@ use holdfast_core::{
     tool::{self, Access, Repeat, Tool, ToolCall, ToolOutput},
 };
 use serde::de::DeserializeOwned;
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
 
 use crate::graph::Graph;
 
@@ -62,6 +64,7 @@ pub(crate) const ALL: &[Tool] = &[
         description: "Cancels an order for good. Only if its total is as expected and it is not cancelled already. \
                       Shopify works on it after the answer: read the order to see it done.",
         access: Access::Write,
+        // It is done once, and a mark of the key tells whose it was.
         repeat: Repeat::Safe,
         input_schema: schema::CANCEL_ORDER_INPUT,
         output_schema: schema::CANCEL_ORDER_OUTPUT,
@@ -92,7 +95,7 @@ pub(crate) async fn call(graph: &Graph<'_>, call: &ToolCall) -> Result<ToolOutpu
             Ok(ToolOutput::of(&search_products::run(graph, arguments(graph, search_products::NAME, call)?).await?))
         }
         cancel_order::NAME => {
-            Ok(ToolOutput::of(&cancel_order::run(graph, arguments(graph, cancel_order::NAME, call)?).await?))
+            Ok(ToolOutput::of(&cancel_order::run(graph, arguments(graph, cancel_order::NAME, call)?, key).await?))
         }
         refund_order::NAME => {
             Ok(ToolOutput::of(&refund_order::run(graph, arguments(graph, refund_order::NAME, call)?, key).await?))
@@ -114,6 +117,25 @@ fn invalid(graph: &Graph<'_>, tool: &'static str) -> impl Fn(String) -> Error {
     move |message| graph.error(tool, ErrorKind::Invalid, message)
 }
 
+/// A mark for what is done under a caller's key, made of what tells one call from another.
+fn mark(of: &Value) -> String {
+    let digest = Sha256::digest(of.to_string().as_bytes());
+    digest.iter().take(6).fold("[ref ".to_owned(), |mark, byte| format!("{mark}{byte:02x}")) + "]"
+}
+
+/// The note with the mark behind it: staff see both.
+fn noted(note: Option<&str>, mark: Option<&str>) -> Option<String> {
+    match (note, mark) {
+        (note, None) => note.map(str::to_owned),
+        (None | Some(""), Some(mark)) => Some(mark.to_owned()),
+        (Some(note), Some(mark)) => Some(format!("{note} {mark}")),
+    }
+}
+
+fn is_marked(note: Option<&str>, mark: &str) -> bool {
+    note.is_some_and(|note| note.ends_with(mark))
+}
+
 /// A gid of this kind, from itself or from its number. Digits stay text: they may exceed 2^53.
 fn gid(kind: &str, field: &str, text: &str) -> Result<String, String> {
     let digits = text.strip_prefix(&format!("gid://shopify/{kind}/")).unwrap_or(text);
@@ -126,7 +148,7 @@ fn gid(kind: &str, field: &str, text: &str) -> Result<String, String> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 

@@ -1,6 +1,6 @@
 //! One function per endpoint that we use: build, send, decode. `operation` is the tool on whose behalf it is called.
 
-use holdfast_core::{ApiClient, error::Result, helpdesk::Page};
+use holdfast_core::{ApiClient, error::Result, helpdesk::Page, wire};
 use http::{HeaderName, HeaderValue};
 use serde_json::{Value, json};
 
@@ -50,7 +50,13 @@ pub(crate) async fn search(api: &ApiClient, operation: &'static str, query: &str
 /// One ticket, with its people.
 /// <https://developer.zendesk.com/api-reference/ticketing/tickets/tickets/#show-ticket>
 pub(crate) async fn ticket(api: &ApiClient, operation: &'static str, id: i64) -> Result<TicketAnswer> {
-    api.get(format!("api/v2/tickets/{id}.json")).operation(operation).query("include", "users").fetch().await
+    let request = api.get(format!("api/v2/tickets/{id}.json")).operation(operation).query("include", "users");
+    the_one(api, operation, id, request.fetch().await?)
+}
+
+/// Never another one than was asked for.
+fn the_one(api: &ApiClient, operation: &'static str, id: i64, answer: TicketAnswer) -> Result<TicketAnswer> {
+    if answer.ticket.id == id { Ok(answer) } else { Err(wire::mistaken(api, operation, "ticket")) }
 }
 
 /// One page of a ticket's comments with their authors, oldest first, at most 100.
@@ -76,7 +82,8 @@ pub(crate) async fn comments(
 /// Changes a ticket, or adds a comment to it. There is no idempotency key for this.
 /// <https://developer.zendesk.com/api-reference/ticketing/tickets/tickets/#update-ticket>
 pub(crate) async fn update(api: &ApiClient, operation: &'static str, id: i64, change: &Value) -> Result<TicketAnswer> {
-    api.put(format!("api/v2/tickets/{id}.json")).operation(operation).json(&json!({"ticket": change})).fetch().await
+    let request = api.put(format!("api/v2/tickets/{id}.json")).operation(operation).json(&json!({"ticket": change}));
+    the_one(api, operation, id, request.fetch().await?)
 }
 
 /// Makes a ticket. With a key, the same call within two hours answers with the ticket that it made before; with the same

@@ -1,7 +1,7 @@
 //! Zendesk's own words to a verdict or an [`ErrorKind`].
 
 use holdfast_core::{
-    error::{Error, ErrorKind, Retry},
+    error::{Error, ErrorKind, MissingScopes, Retry},
     exchange::{Refusal, Verdict},
     helpdesk::SEARCH_ARTICLES,
     provider::ApiAnswer,
@@ -111,6 +111,11 @@ pub(crate) fn api_error(operation: &'static str, answer: &ApiAnswer) -> Error {
             },
         ),
         413 => (ErrorKind::Invalid, Retry::Never, "the input is too long for Zendesk".to_owned()),
+        423 => (
+            ErrorKind::Unavailable,
+            Retry::Backoff,
+            format!("Zendesk has locked this for the moment; if it stays so, the account's owner has to look.{quoted}"),
+        ),
         429 => (ErrorKind::Busy, busy(), "the rate limit of the Zendesk account is used up".to_owned()),
         500.. => (ErrorKind::Unavailable, busy(), format!("Zendesk is in trouble (HTTP {})", answer.status)),
         300..=399 => (
@@ -125,7 +130,12 @@ pub(crate) fn api_error(operation: &'static str, answer: &ApiAnswer) -> Error {
             (ErrorKind::Unreadable, Retry::Never, format!("Zendesk refused our request (HTTP {status}).{quoted}"))
         }
     };
-    Error { kind, retry, provider: crate::ID, operation, message, source: None }
+    let missing = said.as_deref().filter(|_| answer.status == 403).and_then(missing_scopes);
+    let source = missing.map(|scopes| {
+        let names = scopes.split([',', ' ']).filter(|name| !name.is_empty()).map(str::to_owned).collect();
+        Box::new(MissingScopes(names)).into()
+    });
+    Error { kind, retry, provider: crate::ID, operation, message, source }
 }
 
 /// What an error body says.

@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use chrono::{DateTime, Utc};
 use holdfast_core::{
     helpdesk::text_of_html,
-    ticket::{Article, Channel, Customer, Mapped, Message, Person, Priority, Status, Ticket},
+    ticket::{Article, Attachment, Channel, Customer, Mapped, Message, Person, Priority, Status, Ticket},
+    wire,
 };
 use serde::Deserialize;
 use url::Url;
@@ -18,6 +19,7 @@ pub(crate) struct UserAnswer {
 /// An anonymous visitor is a user without id.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct User {
+    #[serde(default, deserialize_with = "wire::maybe_number")]
     pub(crate) id: Option<i64>,
     pub(crate) name: Option<String>,
     pub(crate) email: Option<String>,
@@ -29,6 +31,7 @@ pub(crate) struct User {
 /// A user, with more of it than a ticket needs.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Profile {
+    #[serde(default, deserialize_with = "wire::maybe_number")]
     pub(crate) id: Option<i64>,
     pub(crate) name: Option<String>,
     pub(crate) email: Option<String>,
@@ -38,7 +41,9 @@ pub(crate) struct Profile {
     pub(crate) time_zone: Option<String>,
     /// Absent where tags of users are not switched on.
     pub(crate) tags: Option<Vec<String>>,
+    #[serde(default, deserialize_with = "wire::maybe_moment")]
     pub(crate) created_at: Option<DateTime<Utc>>,
+    #[serde(default, deserialize_with = "wire::maybe_moment")]
     pub(crate) updated_at: Option<DateTime<Utc>>,
 }
 
@@ -60,6 +65,7 @@ pub(crate) struct ArticlePage {
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct WireArticle {
+    #[serde(deserialize_with = "wire::number")]
     pub(crate) id: i64,
     pub(crate) title: Option<String>,
     /// HTML.
@@ -68,7 +74,9 @@ pub(crate) struct WireArticle {
     pub(crate) locale: Option<String>,
     pub(crate) draft: Option<bool>,
     pub(crate) label_names: Option<Vec<String>>,
+    #[serde(default, deserialize_with = "wire::maybe_moment")]
     pub(crate) created_at: Option<DateTime<Utc>>,
+    #[serde(default, deserialize_with = "wire::maybe_moment")]
     pub(crate) updated_at: Option<DateTime<Utc>>,
 }
 
@@ -88,14 +96,14 @@ pub(crate) struct SearchPage {
     pub(crate) results: Vec<WireTicket>,
     pub(crate) count: u64,
     pub(crate) next_page: Option<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "wire::or_default")]
     pub(crate) users: Vec<User>,
 }
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct TicketAnswer {
     pub(crate) ticket: WireTicket,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "wire::or_default")]
     pub(crate) users: Vec<User>,
     /// With the answer to a change.
     pub(crate) audit: Option<Audit>,
@@ -103,17 +111,24 @@ pub(crate) struct TicketAnswer {
 
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct WireTicket {
+    #[serde(deserialize_with = "wire::number")]
     pub(crate) id: i64,
     pub(crate) subject: Option<String>,
     pub(crate) description: Option<String>,
+    /// Null counts as an unknown word.
+    #[serde(default, deserialize_with = "wire::or_default")]
     pub(crate) status: String,
     pub(crate) priority: Option<String>,
+    #[serde(default, deserialize_with = "wire::maybe_number")]
     pub(crate) requester_id: Option<i64>,
+    #[serde(default, deserialize_with = "wire::maybe_number")]
     pub(crate) assignee_id: Option<i64>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "wire::or_default")]
     pub(crate) tags: Vec<String>,
     pub(crate) via: Option<Via>,
+    #[serde(deserialize_with = "wire::moment")]
     pub(crate) created_at: DateTime<Utc>,
+    #[serde(deserialize_with = "wire::moment")]
     pub(crate) updated_at: DateTime<Utc>,
 }
 
@@ -124,12 +139,13 @@ pub(crate) struct Via {
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct Audit {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "wire::or_default")]
     pub(crate) events: Vec<AuditEvent>,
 }
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct AuditEvent {
+    #[serde(deserialize_with = "wire::number")]
     pub(crate) id: i64,
     #[serde(rename = "type")]
     pub(crate) kind: String,
@@ -141,7 +157,7 @@ pub(crate) struct AuditEvent {
 pub(crate) struct CommentPage {
     pub(crate) comments: Vec<Comment>,
     pub(crate) meta: Meta,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "wire::or_default")]
     pub(crate) users: Vec<User>,
 }
 
@@ -153,11 +169,16 @@ pub(crate) struct Meta {
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct Comment {
+    #[serde(deserialize_with = "wire::number")]
     pub(crate) id: i64,
     pub(crate) body: Option<String>,
     pub(crate) plain_body: Option<String>,
     pub(crate) public: bool,
+    #[serde(default, deserialize_with = "wire::maybe_number")]
     pub(crate) author_id: Option<i64>,
+    #[serde(default, deserialize_with = "wire::attachments")]
+    pub(crate) attachments: Vec<Attachment>,
+    #[serde(deserialize_with = "wire::moment")]
     pub(crate) created_at: DateTime<Utc>,
 }
 
@@ -249,6 +270,7 @@ impl Comment {
             body: self.plain_body.or(self.body).unwrap_or_default(),
             public: self.public,
             author: self.author_id.map(|id| people.person(id)),
+            attachments: self.attachments,
             created_at: self.created_at,
         }
     }

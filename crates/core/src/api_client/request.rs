@@ -1,6 +1,6 @@
 //! One request to an account's API: how it is put together, sent, and sent again.
 
-use std::time::Duration;
+use std::{sync::atomic::Ordering, time::Duration};
 
 use bytes::Bytes;
 use http::{
@@ -19,6 +19,7 @@ use crate::{
     ports::{Body, HttpRequest, HttpResponse, Sent},
     provider::Inspected,
     refresh::Need,
+    wire,
 };
 
 /// An API answer that is read into memory may be this long.
@@ -60,6 +61,7 @@ pub struct ApiRequest<'a> {
     within: Option<String>,
     timeout: Duration,
     least_life: Duration,
+    reads: bool,
 }
 
 enum Query {
@@ -84,6 +86,7 @@ impl<'a> ApiRequest<'a> {
         Self {
             api,
             operation: "",
+            reads: method.is_safe(),
             method,
             place: None,
             at_home: false,
@@ -172,6 +175,13 @@ impl<'a> ApiRequest<'a> {
         self
     }
 
+    /// Says that it changes nothing, where its method does not: a query that goes out as a POST.
+    #[must_use]
+    pub fn reading(mut self) -> Self {
+        self.reads = true;
+        self
+    }
+
     /// How long it may take to the answer's head, and between two pieces of a body. 30 s unless told.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
@@ -190,10 +200,7 @@ impl<'a> ApiRequest<'a> {
     pub async fn fetch<T: DeserializeOwned>(self) -> Result<T> {
         let (api, operation) = (self.api.clone(), self.operation);
         let bytes = self.send().await?;
-        serde_json::from_slice(&bytes).map_err(|error| Error {
-            source: Some(Box::new(error)),
-            ..api.error(operation, ErrorKind::Unreadable, "the answer is not what its documentation says")
-        })
+        wire::read(&api, operation, &bytes)
     }
 
     /// Sends it and reads the answer's bytes.
@@ -249,9 +256,18 @@ impl<'a> ApiRequest<'a> {
                 self.guard(base, &path.decoded)?;
             }
             let request = self.addressed(base, &path, secret, body.expect("a stream is never sent twice"))?;
-            let response = api.0.engine.http().send(request).await.map_err(|failure| {
+            let sent = api.0.engine.http().send(request).await;
+            let may_change = match &sent {
+                Ok(response) => !response.status.is_client_error(),
+                Err(failure) => failure.sent == Sent::Maybe,
+            };
+            if may_change && !self.reads {
+                api.0.effects.fetch_add(1, Ordering::Relaxed);
+            }
+            let response = sent.map_err(|failure| {
                 let words = match failure.sent {
                     Sent::No => "could not be reached",
+                    Sent::Maybe if self.reads => "did not answer",
                     Sent::Maybe => "did not answer; whether the call had an effect is unknown",
                 };
                 Error { source: Some(Box::new(failure)), ..api.error(operation, ErrorKind::Unavailable, words) }

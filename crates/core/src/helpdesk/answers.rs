@@ -94,7 +94,7 @@ mod tests {
     use crate::{
         helpdesk::*,
         schema::check,
-        ticket::{Channel, Mapped, Person, Priority, Status},
+        ticket::{Attachment, Channel, Mapped, Person, Priority, Status},
         tool::{Tool, ToolOutput},
     };
 
@@ -158,8 +158,19 @@ mod tests {
     #[test]
     fn answers_fit_their_schemas_whole_and_bare() {
         let [full, bare] = tickets();
-        let message =
-            |author| Message { id: "1".to_owned(), body: String::new(), public: true, author, created_at: at() };
+        let message = |author| Message {
+            id: "1".to_owned(),
+            body: String::new(),
+            public: true,
+            author,
+            attachments: vec![Attachment {
+                name: Some("cup.jpg".to_owned()),
+                size_bytes: Some(1200),
+                content_type: None,
+                url: Some("https://files.example.com/77".to_owned()),
+            }],
+            created_at: at(),
+        };
         let customer = Customer {
             id: "7".to_owned(),
             url: None,

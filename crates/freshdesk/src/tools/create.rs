@@ -9,7 +9,7 @@ use holdfast_core::{
 };
 use serde_json::{Map, Value, json};
 
-use super::{agent, id, tags};
+use super::{agent, id, tags, with_requester};
 use crate::{
     api,
     model::{priority_number, status_number},
@@ -32,6 +32,7 @@ pub(super) async fn run(api: &ApiClient, asked: CreateTicket) -> Result<CreatedT
     let ticket =
         made.map_err(|error| done_once(error, "the ticket may have been made, search for it before you repeat it"))?;
 
+    let ticket = with_requester(api, NAME, ticket, None).await;
     Ok(CreatedTicket { ticket: ticket.to_model(&api.account().base_url) })
 }
 

@@ -97,7 +97,7 @@ impl Filter {
     /// Whether a ticket is one of those, all but the terms of Freshdesk's own.
     pub(super) fn keeps(&self, ticket: &WireTicket) -> bool {
         let tags = ticket.tags.as_deref().unwrap_or_default();
-        (self.statuses.is_empty() || self.statuses.contains(&status(ticket.status)))
+        (self.statuses.is_empty() || self.statuses.contains(&ticket.status.map_or(Status::Open, status)))
             && (self.priorities.is_empty()
                 || ticket.priority.is_some_and(|number| self.priorities.contains(&priority(number))))
             && (self.tags.is_empty() || tags.iter().any(|own| self.tags.iter().any(|tag| same(own, tag))))

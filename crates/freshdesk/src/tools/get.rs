@@ -56,6 +56,7 @@ fn opening(ticket: &WireTicket, requester: Option<&Person>) -> Option<Message> {
         public: true,
         // A mail that the helpdesk began with is an agent's, and nothing says whose.
         author: requester.filter(|_| ticket.source != Some(OUTBOUND)).cloned(),
+        attachments: ticket.attachments.clone(),
         created_at: ticket.created_at,
     })
 }

@@ -10,10 +10,10 @@ use holdfast_core::{
 };
 use serde_json::{Map, Value, json};
 
-use super::{agent, id, tags};
+use super::{agent, id, tags, with_requester};
 use crate::{
     api,
-    model::{WireTicket, priority_number, status_number},
+    model::{priority_number, status_number},
 };
 
 pub(super) const NAME: &str = "update_ticket";
@@ -55,16 +55,11 @@ pub(super) async fn run(api: &ApiClient, asked: UpdateTicket) -> Result<UpdatedT
         // The tags to add are there, those to remove are not: nothing to write.
         Some(there) if fields.is_empty() => Ok(UpdatedTicket { ticket: there.to_model(base) }),
         there => {
-            let mut changed = api::update(api, NAME, id, &Value::Object(fields)).await?;
-            // The answer to a change names nobody.
-            changed.requester = changed.requester.or_else(|| requester_of(there));
+            let changed = api::update(api, NAME, id, &Value::Object(fields)).await?;
+            let changed = with_requester(api, NAME, changed, there).await;
             Ok(UpdatedTicket { ticket: changed.to_model(base) })
         }
     }
-}
-
-fn requester_of(there: Option<WireTicket>) -> Option<crate::model::Requester> {
-    there.and_then(|there| there.requester)
 }
 
 /// What does not depend on the ticket.

@@ -183,6 +183,7 @@ pub(crate) fn cancel(data: &mut Data, arguments: &Map<String, Value>, now: &str)
     }
     order["cancelledAt"] = now.into();
     order["cancelReason"] = given("reason").clone();
+    order["cancellation"] = json!({"staffNote": given("staffNote")});
     order["refundable"] = false.into();
     if given("refundMethod")["originalPaymentMethodsRefund"] == true {
         let left = refundable(order);

@@ -138,6 +138,7 @@ fn order(shop: &str, number: i64, customers: &[Value]) -> Value {
         "processedAt": iso(at_ms),
         "cancelledAt": cancelled.then(|| iso(at_ms + HOUR_MS)),
         "cancelReason": cancelled.then_some("CUSTOMER"),
+        "cancellation": null,
         "closedAt": Value::Null,
         "statusPageUrl": format!("https://{shop}.myshopify.com/70000/orders/{id}/authenticate"),
         "refundable": !cancelled,

@@ -66,6 +66,9 @@ pub(super) async fn run(graph: &Graph<'_>, arguments: Arguments) -> Result<Answe
     let Graphed { data, hidden }: Graphed<Option<WireOrder>> =
         graph.ask(NAME, QUERY, "order", json!({"id": id})).await?;
     let mut order = data.ok_or_else(|| not_found(graph, NAME))?;
+    if order.id != id {
+        return Err(graph.mistaken(NAME, "order"));
+    }
     let mut cut = Vec::new();
     let mut next = order.line_items.page_info.next();
     while let Some(after) = next {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::{get_order::not_found, gid, invalid};
+use super::{get_order::not_found, gid, invalid, is_marked, noted};
 use crate::{
     graph::Graph,
     money::{Money, MoneyBag, currency, millionths, positive},
@@ -140,6 +140,9 @@ pub(super) async fn run(graph: &Graph<'_>, arguments: Arguments, key: Option<&st
     let variables = json!({"id": asked.id, "lines": asked.lines, "shipping": arguments.refund_shipping});
     let read: Option<Read> = graph.ask(NAME, SUGGEST, "order", variables).await?.data;
     let order = read.ok_or_else(|| not_found(graph, NAME))?;
+    if order.id != asked.id {
+        return Err(graph.mistaken(NAME, "order"));
+    }
     let mark = key.map(|key| mark(graph.shop(), &arguments, &asked, key));
     if let Some(made) = mark.as_deref().and_then(|mark| made(&order, mark)) {
         return Ok(answer(&order, made));
@@ -179,16 +182,7 @@ fn answer(order: &Read, refund: &Refund) -> Answer {
 
 /// The refund that an earlier try of this call has made.
 fn made<'a>(order: &'a Read, mark: &str) -> Option<&'a Refund> {
-    order.refunds.iter().find(|refund| refund.note.as_deref().is_some_and(|note| note.ends_with(mark)))
-}
-
-/// The note with the mark behind it: staff see both.
-fn noted(note: Option<&str>, mark: Option<&str>) -> Option<String> {
-    match (note, mark) {
-        (note, None) => note.map(str::to_owned),
-        (None | Some(""), Some(mark)) => Some(mark.to_owned()),
-        (Some(note), Some(mark)) => Some(format!("{note} {mark}")),
-    }
+    order.refunds.iter().find(|refund| is_marked(refund.note.as_deref(), mark))
 }
 
 fn check(arguments: &Arguments) -> Result<Asked, String> {
@@ -205,10 +199,10 @@ fn check(arguments: &Arguments) -> Result<Asked, String> {
         return Err(format!("note: expected at most {LONGEST_NOTE_CHARS} characters"));
     }
     let mut lines: Vec<Value> = Vec::new();
-    for line in &arguments.line_items {
-        let id = gid("LineItem", "line_item_id", &line.item)?;
+    for (at, line) in arguments.line_items.iter().enumerate() {
+        let id = gid("LineItem", &format!("line_items[{at}].line_item_id"), &line.item)?;
         if line.quantity == 0 {
-            return Err("quantity: expected at least 1".to_owned());
+            return Err(format!("line_items[{at}].quantity: expected at least 1"));
         }
         if lines.iter().any(|known| known["lineItemId"] == id) {
             return Err(format!("line_items: {id} is there twice"));
@@ -286,8 +280,7 @@ fn mark(shop: &str, arguments: &Arguments, asked: &Asked, key: &str) -> String {
         arguments.currency,
         arguments.note
     ]);
-    let digest = Sha256::digest(of.to_string().as_bytes());
-    digest.iter().take(6).fold("[ref ".to_owned(), |mark, byte| format!("{mark}{byte:02x}")) + "]"
+    super::mark(&of)
 }
 
 /// A UUID that is the same for each try of one refund: made of the caller's key, else of what is refunded and what was
@@ -390,8 +383,8 @@ mod tests {
             ("currency", json!("€"), "currency: "),
             ("line_items", json!([]), "line_items: "),
             ("line_items", twice, "line_items: "),
-            ("line_items", json!([{"line_item_id": "x", "quantity": 1}]), "line_item_id: "),
-            ("line_items", json!([{"line_item_id": "7", "quantity": 0}]), "quantity: "),
+            ("line_items", json!([{"line_item_id": "x", "quantity": 1}]), "line_items[0].line_item_id: "),
+            ("line_items", json!([{"line_item_id": "7", "quantity": 0}]), "line_items[0].quantity: "),
             ("note", json!("x".repeat(256)), "note: "),
         ] {
             assert!(check(&arguments(&[(field, value)])).unwrap_err().starts_with(said), "{field}");

@@ -316,7 +316,7 @@ pub(super) const CANCEL_ORDER_INPUT: &str = r#"{
     "restock": {"type": "boolean", "examples": [true], "description": "Whether the items go back on stock"},
     "notify_customer": {"type": "boolean", "default": false, "examples": [false],
       "description": "Whether Shopify writes to the customer"},
-    "staff_note": {"type": "string", "maxLength": 255, "examples": ["Asked for in ticket 35436"],
+    "staff_note": {"type": "string", "maxLength": 235, "examples": ["Asked for in ticket 35436"],
       "description": "For the shop's people; the customer does not see it"}
   }
 }"#;
@@ -332,6 +332,7 @@ pub(super) const CANCEL_ORDER_OUTPUT: &str = r#"{
 
 pub(super) const REFUND_ORDER_INPUT: &str = r#"{
   "type": "object", "additionalProperties": false, "required": ["order_id", "amount", "currency"],
+  "anyOf": [{"required": ["line_items"]}, {"required": ["refund_shipping"]}],
   "properties": {
     "order_id": {"type": "string", "minLength": 1, "examples": ["gid://shopify/Order/5123456789"],
       "description": "The order's id, or its digits"},
@@ -343,7 +344,7 @@ pub(super) const REFUND_ORDER_INPUT: &str = r#"{
           "restock": {"enum": ["return", "cancel", "no_restock"], "default": "no_restock",
             "description": "return: it comes back on stock; cancel: it was never sent"}}},
       "examples": [[{"line_item_id": "gid://shopify/LineItem/7", "quantity": 1, "restock": "return"}]],
-      "description": "The items that are refunded, at most 100"},
+      "description": "The items that are refunded, at most 100; needed unless refund_shipping is true"},
     "refund_shipping": {"type": "boolean", "default": false, "examples": [true],
       "description": "Whether all of the shipping is refunded"},
     "amount": {"type": "string", "examples": ["23.90"],

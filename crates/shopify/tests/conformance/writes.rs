@@ -84,6 +84,37 @@ async fn a_cancellation_whose_fate_is_unknown_is_not_to_be_repeated_without_a_lo
 }
 
 #[tokio::test]
+async fn a_cancellation_whose_answer_was_lost_is_answered_when_it_is_asked_for_again() {
+    let rig = Rig::start().await;
+    let api = rig.api_as(SCOPES);
+    for note in [None, Some("Asked for in ticket 7".to_owned()), Some("x".repeat(235))] {
+        let (acme, name) = (&rig.acme, "#1007");
+        acme.change_order(name, |order| order["cancelledAt"] = Value::Null);
+        let mut arguments = cancellation(&rig, name);
+        arguments["refund"] = json!(false);
+        if let Some(note) = &note {
+            arguments["staff_note"] = json!(note);
+        }
+        rig.http.lose_next_mutation();
+
+        let lost = rig.call_with(&api, "cancel_order", arguments.clone(), Some("approved-7")).await.unwrap_err();
+        assert!(api.may_have_changed(), "{lost}");
+        let again = rig.call_with(&api, "cancel_order", arguments.clone(), Some("approved-7")).await.unwrap();
+
+        assert_eq!((&again["order_name"], &again["done"]), (&json!(name), &json!(true)), "{again}");
+        let kept = acme.order(name).unwrap()["cancellation"]["staffNote"].as_str().unwrap().to_owned();
+        assert!(kept.starts_with(note.as_deref().unwrap_or_default()) && kept.contains("[ref "), "{kept}");
+        // It is nobody else's: not another key's, and not that of the same key with another call.
+        let mut other = arguments.clone();
+        other["restock"] = json!(false);
+        for (arguments, key) in [(arguments, Some("approved-8")), (other, Some("approved-7"))] {
+            let refused = rig.call_with(&api, "cancel_order", arguments, key).await.unwrap_err();
+            assert!(refused.kind == ErrorKind::Conflict && refused.message.contains("cancelled already"), "{refused}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn an_item_is_refunded_to_where_the_money_came_from() {
     let rig = Rig::start().await;
     let api = rig.api_as(SCOPES);
