@@ -26,6 +26,8 @@ mod m20261130_160000_own_oauth_apps;
 mod m20261130_170000_keep_what_was_found;
 mod m20261130_170000_provider_migrations;
 mod m20261130_180000_jobs;
+mod m20261130_180000_tell_who_calls;
+mod m20261130_180100_keep_places;
 mod m20261130_181000_webhooks;
 
 /// All steps, in order.
@@ -57,6 +59,8 @@ impl MigratorTrait for Migrator {
             Box::new(m20261130_170000_keep_what_was_found::Migration),
             Box::new(m20261130_170000_provider_migrations::Migration),
             Box::new(m20261130_180000_jobs::Migration),
+            Box::new(m20261130_180000_tell_who_calls::Migration),
+            Box::new(m20261130_180100_keep_places::Migration),
             Box::new(m20261130_181000_webhooks::Migration),
         ]
     }

@@ -1,5 +1,6 @@
 //! Two real processes on one PostgreSQL: what storms, crashes and cut lines may not do to a credential.
 
+mod calls;
 mod crash;
 mod expiry;
 mod jobs;

@@ -21,6 +21,16 @@ use utoipa::ToSchema;
 #[derive(Clone, Copy)]
 pub struct Code(pub &'static str);
 
+/// A scope of the provider's that was not granted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct LackedScope {
+    /// As the provider calls it.
+    pub name: String,
+    /// What it allows, for people, where the adapter knows it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub words: Option<String>,
+}
+
 /// What went wrong, and what to do about it.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Problem {
@@ -50,6 +60,9 @@ pub struct Problem {
     /// Why it is, as a stable word.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'static str>,
+    /// Scopes that the connector's grant lacks.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    missing_scopes: Vec<LackedScope>,
     /// True: it may have been done all the same, and nobody knows.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     maybe_done: bool,
@@ -69,6 +82,7 @@ impl Problem {
             field: None,
             connector_id: None,
             reason: None,
+            missing_scopes: Vec::new(),
             maybe_done: false,
         }
     }
@@ -86,6 +100,19 @@ impl Problem {
     /// Something else is in the way.
     pub fn conflict(code: &'static str, detail: impl Into<String>, connector: &ConnectorId) -> Self {
         Self { connector_id: Some(connector.to_string()), ..Self::new(StatusCode::CONFLICT, code, detail) }
+    }
+
+    /// This field of the input is at fault, where one is known.
+    #[must_use]
+    pub fn at(mut self, field: Option<String>) -> Self {
+        self.field = field.or(self.field);
+        self
+    }
+
+    /// The provider forbids it for want of these scopes; its words are kept.
+    pub fn lacks_scopes(error: Error, scopes: Vec<LackedScope>) -> Self {
+        let problem = Self::new(StatusCode::FORBIDDEN, "connector_missing_scope", error.message);
+        Self { missing_scopes: scopes, ..problem }
     }
 
     /// Come back later.
@@ -206,8 +233,8 @@ impl Problem {
             AuthError::StillGood => Self::new(
                 S::SERVICE_UNAVAILABLE,
                 "refresh_unavailable",
-                "The provider's own test call accepts this token, which is seconds old: the API that rejected it \
-                 probably means that the call is not allowed.",
+                "The provider's own test call accepts this token: the API that rejected it probably means that the call is \
+                 not allowed.",
             )
             .retry_after(Duration::from_mins(1)),
             AuthError::Unavailable { class, detail, retry_after } => Self::new(

@@ -6,9 +6,9 @@ use std::{sync::Arc, time::Duration};
 use chrono::TimeDelta;
 use holdfast_core::{
     AgentId, ApiClient, AuthError, ConnectorId, OrgId, Provider, Snapshot,
-    error::{Error, ErrorKind},
+    error::{Error, ErrorKind, MissingScopes},
     mask,
-    ports::{Changed, HttpFailure, Sent},
+    ports::Changed,
     schema,
     tool::{Access, Tool, ToolCall},
 };
@@ -18,9 +18,13 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use tracing::{error, warn};
 
-use crate::{app::App, connect, problem::Problem};
+use crate::{
+    app::App,
+    connect,
+    problem::{LackedScope, Problem},
+};
 
-/// A call that has been under way for longer was broken off.
+/// A call that has been under way for longer was broken off, though its replica lives.
 const LONGEST_CALL: TimeDelta = TimeDelta::minutes(5);
 /// A key is remembered for so long.
 pub const KEY_LIFE: TimeDelta = TimeDelta::hours(24);
@@ -64,9 +68,18 @@ impl By {
     }
 }
 
+/// What a call came to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answered {
+    /// As the tool's output schema says.
+    pub result: Value,
+    /// It is what the same call was answered before; nothing was done now.
+    pub replayed: bool,
+}
+
 /// Calls a tool; answers its result. A write with an idempotency key is done once, however often it is asked for; and one
 /// that has begun is done, whether the caller waits for it or not.
-pub async fn call_tool(app: &Arc<App>, call: Call) -> Result<Value, Problem> {
+pub async fn call_tool(app: &Arc<App>, call: Call) -> Result<Answered, Problem> {
     let checked = check(app, call).await?;
     let app_for_call = Arc::clone(app);
     let made = app.engine.spawn(async move { checked.once(&app_for_call).await }).await;
@@ -134,27 +147,28 @@ pub(crate) async fn check(app: &Arc<App>, call: Call) -> Result<Checked, Problem
 
 impl Checked {
     /// Makes the call, once for each idempotency key.
-    async fn once(self, app: &Arc<App>) -> Result<Value, Problem> {
+    async fn once(self, app: &Arc<App>) -> Result<Answered, Problem> {
+        let now_done = |result| Answered { result, replayed: false };
         let Some(key) = self.call.idempotency_key.clone().filter(|_| self.tool.access == Access::Write) else {
-            return self.make(app).await.map_err(|failed| failed.problem);
+            return self.make(app).await.map(now_done).map_err(|failed| failed.problem);
         };
         let org = self.call.org.clone();
         let now = app.seams.clock.now();
         let mut repeated = false;
         match app.store.use_key(&org, &key, &self.hash(), now).await? {
             KeyUse::New => {}
-            KeyUse::Done(answer) => return Ok(answer),
+            KeyUse::Done(result) => return Ok(Answered { result, replayed: true }),
             KeyUse::Another => {
                 let detail = "This key was used for another call; take a new one for each.";
                 return Err(Problem::invalid("idempotency_key", detail));
             }
             KeyUse::UnderWay(attempts) if now - attempts.last < LONGEST_CALL => return Err(under_way()),
-            KeyUse::UnderWay(attempts) | KeyUse::Unknown(attempts) => {
+            KeyUse::UnderWay(attempts) | KeyUse::Lost(attempts) | KeyUse::Unknown(attempts) => {
                 let since = (now - attempts.first).to_std().unwrap_or_default();
                 if !self.tool.repeat.allows(since, true) {
                     let detail = "The same call broke off before, and whether it had its effect is not known. Look there, \
                                   and take a new key if it has to be done.";
-                    return Err(Problem::new(StatusCode::CONFLICT, "call_outcome_unknown", detail));
+                    return Err(Problem::new(StatusCode::CONFLICT, "call_outcome_unknown", detail).maybe_done());
                 }
                 if app.store.use_key_again(&org, &key, attempts, now).await? == Changed::No {
                     return Err(under_way());
@@ -172,7 +186,7 @@ impl Checked {
             warn!(error = %error, "could not note how a call under an idempotency key ended");
         }
         // Whatever this attempt was refused for, an earlier one may have had its effect.
-        made.map_err(|failed| if repeated { failed.problem.maybe_done() } else { failed.problem })
+        made.map(now_done).map_err(|failed| if repeated { failed.problem.maybe_done() } else { failed.problem })
     }
 
     /// Makes the call.
@@ -187,7 +201,7 @@ impl Checked {
         match self.provider.call(&api, &call).await {
             Ok(output) => Ok(output.0),
             Err(error) => {
-                let without_effect = is_without_effect(&error);
+                let without_effect = !api.may_have_changed();
                 let problem = self.problem(app, error).await;
                 let maybe_done = self.tool.access == Access::Write && !without_effect;
                 Err(Failed { problem: if maybe_done { problem.maybe_done() } else { problem }, without_effect })
@@ -198,9 +212,16 @@ impl Checked {
     async fn problem(&self, app: &Arc<App>, error: Error) -> Problem {
         let auth = error.source.as_ref().and_then(|source| source.downcast_ref::<AuthError>()).cloned();
         let person = error.kind == ErrorKind::AuthFailed || auth == Some(AuthError::Unreadable);
+        let lacks = if error.kind == ErrorKind::Forbidden { self.lacks(&error) } else { Vec::new() };
+        if !lacks.is_empty() {
+            let url = connect::reconnect_url(app, &self.known, self.call.may_connect).await.ok();
+            let problem = Problem::lacks_scopes(error, lacks);
+            return problem.because(&self.known.connector, None).reconnect_at(url);
+        }
+        let field = if error.kind == ErrorKind::Invalid { self.field(&error.message) } else { None };
         let problem = match auth {
             Some(auth) => Problem::of(auth, self.provider.about().name),
-            None => Problem::from(error),
+            None => Problem::from(error).at(field),
         };
         if !person {
             return problem;
@@ -210,6 +231,35 @@ impl Checked {
         let url = connect::reconnect_url(app, &known, self.call.may_connect).await.ok();
         let reason = known.health_reason.map(holdfast_core::credential::Reason::as_str);
         problem.because(&known.connector, reason).reconnect_at(url)
+    }
+
+    /// The argument that an adapter's words begin with: `body: expected a text`.
+    fn field(&self, message: &str) -> Option<String> {
+        let (place, _) = message.split_once(": ")?;
+        let name = place.split(['.', '[']).next().unwrap_or_default();
+        let input: Value = serde_json::from_str(self.tool.input_schema).ok()?;
+        input["properties"].get(name).map(|_| format!("arguments.{place}"))
+    }
+
+    /// The scopes for want of which the provider forbids the call: those that it named, else those that the tool needs and
+    /// nobody granted.
+    fn lacks(&self, error: &Error) -> Vec<LackedScope> {
+        let named = error.source.as_ref().and_then(|source| source.downcast_ref::<MissingScopes>());
+        let granted = self.known.credential.secret.tokens().map_or(&[][..], |tokens| tokens.scopes.as_slice());
+        let needed = self.provider.scopes_of(&self.call.tool);
+        let ungranted = |scope: &&str| !granted.is_empty() && !granted.iter().any(|granted| granted == scope);
+        let missing: Vec<&str> = match named {
+            Some(MissingScopes(named)) => {
+                let named: Vec<&str> = named.iter().map(String::as_str).collect();
+                let known: Vec<&str> = named.iter().copied().filter(ungranted).collect();
+                if known.is_empty() { named } else { known }
+            }
+            None => needed.iter().copied().filter(ungranted).collect(),
+        };
+        let about = self.provider.about();
+        let words =
+            |name: &str| about.scopes.iter().find(|scope| scope.name == name).map(|scope| scope.words.to_owned());
+        missing.into_iter().map(|name| LackedScope { name: name.to_owned(), words: words(name) }).collect()
     }
 
     /// Tells one call from another.
@@ -237,24 +287,6 @@ pub(crate) struct Failed {
     pub(crate) problem: Problem,
     /// Whether it surely had no effect at the provider.
     without_effect: bool,
-}
-
-/// Refusals have none, and neither has what was not sent. After an answer that did not come, or was not understood, nobody
-/// knows.
-fn is_without_effect(error: &Error) -> bool {
-    let source = error.source.as_ref();
-    match error.kind {
-        ErrorKind::AuthFailed
-        | ErrorKind::Forbidden
-        | ErrorKind::NotFound
-        | ErrorKind::Conflict
-        | ErrorKind::Invalid
-        | ErrorKind::Busy => true,
-        ErrorKind::Unavailable => source.is_some_and(|source| {
-            source.is::<AuthError>() || source.downcast_ref::<HttpFailure>().is_some_and(|f| f.sent == Sent::No)
-        }),
-        ErrorKind::Unreadable => false,
-    }
 }
 
 /// Whether the agent acts at all at this moment.
@@ -327,8 +359,6 @@ pub(crate) fn kept_words(words: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use holdfast_core::error::Retry;
-
     use super::*;
     use crate::{Config, registry};
 
@@ -352,31 +382,5 @@ mod tests {
             let examples: Value = examples.map(|(name, field)| (name.clone(), field["examples"][0].clone())).collect();
             assert_eq!(schema::check(&schema, &examples, &|_| false), Ok(()), "{}", tool.name);
         }
-    }
-
-    #[test]
-    fn only_what_surely_did_nothing_may_be_repeated() {
-        use ErrorKind as K;
-        let with = |kind, source: Option<HttpFailure>| Error {
-            kind,
-            retry: Retry::Never,
-            provider: "zendesk",
-            operation: "reply_to_ticket",
-            message: String::new(),
-            source: source.map(|cause| -> Box<dyn std::error::Error + Send + Sync> { Box::new(cause) }),
-        };
-        for (error, expected) in [
-            (with(K::Invalid, None), true),
-            (with(K::Busy, None), true),
-            (with(K::Unavailable, None), false),
-            (with(K::Unavailable, Some(HttpFailure::before_send("refused"))), true),
-            (with(K::Unavailable, Some(HttpFailure::after_send("cut off"))), false),
-            (with(K::Unreadable, None), false),
-        ] {
-            assert_eq!(is_without_effect(&error), expected, "{error:?}");
-        }
-        let mut auth = with(K::Unavailable, None);
-        auth.source = Some(Box::new(AuthError::Unreadable));
-        assert!(is_without_effect(&auth), "nothing is sent without a token");
     }
 }

@@ -34,6 +34,7 @@ mod oauth_apps;
 mod orgs;
 mod outbox;
 mod patience;
+mod places;
 mod provider_migrations;
 mod replicas;
 mod row;

@@ -21,8 +21,10 @@ pub enum KeyUse {
     New,
     /// It was used for something else.
     Another,
-    /// The same call is under way. After a crash it stays so.
+    /// The same call is under way, at a replica that lives.
     UnderWay(Attempts),
+    /// The same call was under way at a replica that lives no more.
+    Lost(Attempts),
     /// The same call ended, and nobody knows whether it had its effect.
     Unknown(Attempts),
     /// The same call was done, with this answer.
@@ -45,6 +47,7 @@ struct Row {
     result: Option<Value>,
     created_at: DateTime<Utc>,
     taken_at: Option<DateTime<Utc>>,
+    lost: bool,
 }
 
 impl Store {
@@ -57,20 +60,28 @@ impl Store {
         at: DateTime<Utc>,
     ) -> Result<KeyUse, StoreError> {
         let doing = "use an idempotency key";
-        let take = "INSERT INTO tool_calls (org_id, key, request_hash, state, created_at) \
-                    VALUES ($1, $2, $3, 'open', $4) ON CONFLICT DO NOTHING";
-        let values = values![org.as_str(), key, request_hash.to_vec(), micros(at)];
+        let take = "INSERT INTO tool_calls (org_id, key, request_hash, state, created_at, holder) \
+                    VALUES ($1, $2, $3, 'open', $4, $5) ON CONFLICT DO NOTHING";
+        let values = values![org.as_str(), key, request_hash.to_vec(), micros(at), self.replica()];
         if sql::run(self.db(), doing, take, values).await? == 1 {
             return Ok(KeyUse::New);
         }
-        let look =
-            "SELECT request_hash, state, result, created_at, taken_at FROM tool_calls WHERE org_id = $1 AND key = $2";
-        let row: Option<Row> = sql::one(self.db(), doing, look, values![org.as_str(), key]).await?;
+        // Of a replica that names none, only time tells.
+        let look = format!(
+            "SELECT t.request_hash, t.state, t.result, t.created_at, t.taken_at, \
+             (t.holder IS NOT NULL AND t.holder <> $3 AND NOT ({} AND {})) AS lost \
+             FROM tool_calls t WHERE t.org_id = $1 AND t.key = $2",
+            self.is_alive("t.holder", "$4"),
+            self.is_connected("t.holder")
+        );
+        let values = values![org.as_str(), key, self.replica(), self.alive_ms()];
+        let row: Option<Row> = sql::one(self.db(), doing, look, values).await?;
         // Freed between the two: whoever had it did nothing; the caller may come again.
         let Some(row) = row else { return Ok(KeyUse::UnderWay(Attempts { first: at, last: at })) };
         let attempts = Attempts { first: row.created_at, last: row.taken_at.unwrap_or(row.created_at) };
         Ok(match row.state.as_str() {
             _ if row.request_hash != request_hash => KeyUse::Another,
+            "open" if row.lost => KeyUse::Lost(attempts),
             "open" => KeyUse::UnderWay(attempts),
             "unknown" => KeyUse::Unknown(attempts),
             "done" => KeyUse::Done(row.result.unwrap_or(Value::Null)),
@@ -87,9 +98,9 @@ impl Store {
         seen: Attempts,
         at: DateTime<Utc>,
     ) -> Result<Changed, StoreError> {
-        let sql = "UPDATE tool_calls SET state = 'open', taken_at = $4 WHERE org_id = $1 AND key = $2 \
+        let sql = "UPDATE tool_calls SET state = 'open', taken_at = $4, holder = $5 WHERE org_id = $1 AND key = $2 \
                    AND state IN ('open', 'unknown') AND COALESCE(taken_at, created_at) = $3";
-        let values = values![org.as_str(), key, micros(seen.last), micros(at)];
+        let values = values![org.as_str(), key, micros(seen.last), micros(at), self.replica()];
         Ok(sql::changed(sql::run(self.db(), "use an idempotency key again", sql, values).await?))
     }
 

@@ -2,8 +2,12 @@
 
 use std::sync::Arc;
 
-use axum::{Json, extract::State};
-use http::HeaderMap;
+use axum::{
+    Json,
+    extract::State,
+    response::{IntoResponse as _, Response},
+};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -12,8 +16,11 @@ use super::{Body, Path, caller::Caller};
 use crate::{
     app::App,
     problem::Problem,
-    tools::{self, By, Call},
+    tools::{self, Answered, By, Call},
 };
+
+/// On an answer that was given before.
+const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
 /// What to call a tool with.
 #[derive(Deserialize, ToSchema)]
@@ -45,14 +52,24 @@ pub(super) struct ResultBody {
 /// Calls a tool on a connector.
 #[utoipa::path(
     post, path = "/connectors/{id}/tools/{tool}", tag = "tools",
-    params(("id" = String, Path), ("tool" = String, Path)), request_body = CallBody,
+    params(("id" = String, Path), ("tool" = String, Path),
+        ("Idempotency-Key" = Option<String>, Header, description = "1 to 200 visible ASCII characters, the organisation's \
+            own for a day: the same call under the same key is done once")),
+    request_body = CallBody,
     responses(
-        (status = 200, body = ResultBody),
-        (status = 403, body = Problem, description = "`agent_not_bound`, `tool_not_granted` or `provider_forbidden`"),
+        (status = 200, body = ResultBody, headers(("Idempotent-Replayed" = bool,
+            description = "`true`: the stored answer of the same call before; nothing was done now"))),
+        (status = 400, body = Problem, description = "`invalid`: no JSON"),
+        (status = 403, body = Problem, description = "`agent_not_bound`, `tool_not_granted`, `provider_forbidden`, or \
+            `connector_missing_scope` with `missing_scopes`, `connector_id` and `reconnect_url`"),
         (status = 404, body = Problem, description = "`not_found`, `unknown_tool` or `provider_not_found`"),
         (status = 409, body = Problem, description = "`connector_auth_failed`, `agent_deactivated`, `agent_paused`, \
             `call_under_way`, `call_outcome_unknown`, ..."),
-        (status = 422, body = Problem),
+        (status = 413, body = Problem, description = "The body is too long"),
+        (status = 422, body = Problem, description = "`invalid`, with its `field`: an argument, or a key that was used for \
+            another call"),
+        (status = 502, body = Problem, description = "`provider_unreadable` or `oauth_app_rejected`; `maybe_done` where the \
+            call may have had its effect"),
         (status = 503, body = Problem, description = "`refresh_unavailable`, `provider_busy` or `provider_unavailable`"),
     )
 )]
@@ -62,7 +79,7 @@ pub(super) async fn call(
     Path((id, tool)): Path<(String, String)>,
     headers: HeaderMap,
     Body(body): Body<CallBody>,
-) -> Result<Json<ResultBody>, Problem> {
+) -> Result<Response, Problem> {
     caller.needs("tools")?;
     let idempotency_key = idempotency_key(body.idempotency_key, &headers)?;
     let by = match body.agent {
@@ -84,7 +101,12 @@ pub(super) async fn call(
         idempotency_key,
         may_connect: caller.has("connectors:write"),
     };
-    Ok(Json(ResultBody { result: tools::call_tool(&app, call).await? }))
+    let Answered { result, replayed } = tools::call_tool(&app, call).await?;
+    let mut response = Json(ResultBody { result }).into_response();
+    if replayed {
+        response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
+    }
+    Ok(response)
 }
 
 /// From body or header; where both say one, they have to say the same.

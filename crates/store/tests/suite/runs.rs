@@ -26,6 +26,7 @@ on_both! {
     a_run_whose_lease_is_over_is_ended_once_and_its_owner_finds_out,
     the_newest_runs_are_kept,
     a_key_has_one_effect,
+    a_key_whose_owner_lives_no_more_is_known_as_lost,
     what_the_process_before_was_running_is_lost,
 }
 
@@ -324,6 +325,24 @@ async fn a_key_has_one_effect(db: Arc<TestDatabase>) {
     assert_eq!(store.forget_keys(moment(1)).await.unwrap(), 0);
     assert_eq!(store.forget_keys(moment(2)).await.unwrap(), 2);
     assert_eq!(used(2).await, KeyUse::New);
+}
+
+async fn a_key_whose_owner_lives_no_more_is_known_as_lost(db: Arc<TestDatabase>) {
+    let store = db.store().await;
+    let org = store.ensure_org("Acme").await.unwrap();
+    let used = async || store.use_key(&org, "k1", &[1; 32], moment(1)).await.unwrap();
+    assert_eq!(used().await, KeyUse::New);
+    let first = DateTime::from_timestamp_micros(moment(1).timestamp_micros()).unwrap();
+    let attempts = Attempts { first, last: first };
+    assert_eq!(used().await, KeyUse::UnderWay(attempts), "it is ours");
+
+    // One that never gave a sign of life; and one of a release that named nobody.
+    db.execute("UPDATE tool_calls SET holder = 'gone'").await;
+    assert_eq!(used().await, KeyUse::Lost(attempts));
+    assert_eq!(store.use_key_again(&org, "k1", attempts, moment(2)).await.unwrap(), Changed::Yes);
+    assert!(matches!(used().await, KeyUse::UnderWay(_)), "now it is ours");
+    db.execute("UPDATE tool_calls SET holder = NULL").await;
+    assert!(matches!(used().await, KeyUse::UnderWay(_)), "only time tells");
 }
 
 async fn what_the_process_before_was_running_is_lost(db: Arc<TestDatabase>) {
