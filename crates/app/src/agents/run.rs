@@ -180,9 +180,11 @@ impl Hand {
             again: false,
         };
         match problem.code() {
-            "provider_not_found" | "provider_conflict" | "provider_forbidden" | "invalid" => {
-                Fault::Step(why(RunState::Failed))
-            }
+            "provider_not_found"
+            | "provider_conflict"
+            | "provider_forbidden"
+            | "connector_missing_scope"
+            | "invalid" => Fault::Step(why(RunState::Failed)),
             "agent_deactivated" | "agent_paused" => Fault::End(why(RunState::Stopped)),
             _ => Fault::End(why(RunState::Failed)),
         }
@@ -276,6 +278,18 @@ impl Hands for Hand {
         line.detail = Some(outcome.to_owned());
         line.duration = Some(Duration::ZERO);
         self.begin(&line).await
+    }
+
+    async fn place(&mut self, step: &str) -> Result<Vec<String>, Why> {
+        Ok(self.app.store.gone_through(&self.agent().id, step).await?)
+    }
+
+    async fn keep_place(&mut self, step: &str, seen: &[String]) -> Result<(), Why> {
+        // A dry run does nothing, and takes nothing from the next real one.
+        if self.dry() {
+            return Ok(());
+        }
+        Ok(self.app.store.keep_gone_through(&self.agent().id, step, seen).await?)
     }
 
     async fn broken(

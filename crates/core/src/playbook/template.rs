@@ -41,13 +41,16 @@ enum Filter {
     Join(String),
     Truncate(usize),
     First,
+    Last,
+    Containing(String),
     Count,
     Lower,
     Upper,
     Trim,
 }
 
-const FILTERS: &str = "default(\"...\"), join(\", \"), truncate(200), first, count, lower, upper, trim";
+const FILTERS: &str =
+    "default(\"...\"), join(\", \"), containing(\"...\"), truncate(200), first, last, count, lower, upper, trim";
 
 impl Template {
     /// Reads it; an error says what is wrong and what may stand there.
@@ -140,6 +143,13 @@ impl Filter {
             (Self::Join(_), other) => return wrong("join", "a list", &other),
             (Self::First, Value::Array(items)) => items.into_iter().next().unwrap_or(Value::Null),
             (Self::First, other) => return wrong("first", "a list", &other),
+            (Self::Last, Value::Array(mut items)) => items.pop().unwrap_or(Value::Null),
+            (Self::Last, other) => return wrong("last", "a list", &other),
+            (Self::Containing(text), Value::Array(items)) => {
+                let holds = |item: &Value| item.as_str().is_some_and(|item| item.contains(text));
+                items.into_iter().filter(holds).collect()
+            }
+            (Self::Containing(_), other) => return wrong("containing", "a list", &other),
             (Self::Count, Value::Array(items)) => Value::from(items.len()),
             (Self::Count, Value::String(text)) => Value::from(text.chars().count()),
             (Self::Count, Value::Null) => Value::from(0),
@@ -287,7 +297,9 @@ fn filter(text: &str) -> Result<Filter, String> {
         ("default", Some(_)) => Ok(Filter::Default(words()?)),
         ("join", Some(_)) => Ok(Filter::Join(words()?)),
         ("truncate", Some(number)) => number.parse().map(Filter::Truncate).map_err(|_| unknown()),
+        ("containing", Some(_)) => Ok(Filter::Containing(words()?)),
         ("first", None) => Ok(Filter::First),
+        ("last", None) => Ok(Filter::Last),
         ("count", None) => Ok(Filter::Count),
         ("lower", None) => Ok(Filter::Lower),
         ("upper", None) => Ok(Filter::Upper),
@@ -353,6 +365,10 @@ mod tests {
             ("{{ ticket.tags }}", json!(["vip", "eu"])),
             ("{{ ticket.tags.1 }}", json!("eu")),
             ("{{ ticket.tags | first }}", json!("vip")),
+            ("{{ ticket.tags | last }}", json!("eu")),
+            ("{{ ticket.messages.body | containing(\"t\") }}", json!(["two"])),
+            ("{{ ticket.messages.body | containing(\"o\") | last }}", json!("two")),
+            ("{{ ticket.messages.body | containing(\"none\") | last | default(\"-\") }}", json!("-")),
             ("{{ ticket.tags | count }}", json!(2)),
             ("#{{ ticket.tags | count }}", json!("#2")),
             ("{{ ticket.tags | join(\", \") }}.", json!("vip, eu.")),

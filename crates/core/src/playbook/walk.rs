@@ -62,6 +62,12 @@ pub trait Hands: Send {
         outcome: &str,
     ) -> Result<(), Self::Error>;
 
+    /// What the loop of this step went through since it last came to its end, in this run or in earlier ones.
+    async fn place(&mut self, step: &str) -> Result<Vec<String>, Self::Error>;
+
+    /// Remembers that for the runs to come.
+    async fn keep_place(&mut self, step: &str, seen: &[String]) -> Result<(), Self::Error>;
+
     /// A step could not even be begun, for a reason in words.
     async fn broken(
         &mut self,
@@ -109,6 +115,10 @@ async fn steps<H: Hands>(
                 let arguments = read(with.value(scope), "with", step, item, hands).await?;
                 let call = Call { step: &step.id, title, item, tool, on: on.as_deref(), arguments: &arguments };
                 let brought = pages_of(call, *pages, hands).await?;
+                if *pages > 1 && brought["next_cursor"].is_string() {
+                    let words = format!("there are more than {pages} pages; what is on the others was not looked at");
+                    hands.note(&step.id, title, item, false, &words).await.map_err(Fault::End)?;
+                }
                 scope.set(&step.id, brought);
             }
             Action::Rules { text, rules } => {
@@ -136,7 +146,7 @@ async fn each<H: Hands>(
     outer: Option<&Item>,
     hands: &mut H,
 ) -> Result<(), Fault<H::Error>> {
-    let Action::Each { items, name, filter, limit, on_error, steps: inner } = &step.action else { return Ok(()) };
+    let Action::Each { items, name, filter, limit, .. } = &step.action else { return Ok(()) };
     let list = match read(items.value(scope), "for_each", step, outer, hands).await? {
         Value::Array(list) => list,
         Value::Null => Vec::new(),
@@ -149,9 +159,6 @@ async fn each<H: Hands>(
     let depth = scope.depth();
     let mut chosen = Vec::new();
     for value in list {
-        if limit.is_some_and(|limit| chosen.len() >= limit) {
-            break;
-        }
         if let Some(filter) = filter {
             scope.set(name, value.clone());
             let holds = filter.holds(scope);
@@ -162,6 +169,83 @@ async fn each<H: Hands>(
         }
         chosen.push(value);
     }
+    // Inner loops begin anew with each item of the outer one.
+    let mut round = match limit {
+        Some(limit) if outer.is_none() => {
+            let round = Round::new(&mut chosen, *limit, hands.place(&step.id).await.map_err(Fault::End)?);
+            if round.left > 0 {
+                let words = format!(
+                    "{} of {} are gone through in this run; left for the next ones: {}",
+                    chosen.len(),
+                    chosen.len() + round.left + round.before,
+                    round.left
+                );
+                hands.note(&step.id, step.title.as_deref(), None, false, &words).await.map_err(Fault::End)?;
+            }
+            Some(round)
+        }
+        Some(limit) => {
+            chosen.truncate(*limit);
+            None
+        }
+        None => None,
+    };
+    let done = go_through(step, chosen, scope, outer, round.as_mut(), hands).await;
+    if let Some(round) = round {
+        // As far as it came, also where it broke off.
+        let kept = hands.keep_place(&step.id, &round.seen).await;
+        done?;
+        kept.map_err(Fault::End)
+    } else {
+        done
+    }
+}
+
+/// The items of a loop with a limit, over as many runs as they need: those that were not gone through yet in this round come
+/// next, and once none is left a new round begins.
+struct Round {
+    /// Gone through in this round, and still there.
+    seen: Vec<String>,
+    /// How many of these were before this run.
+    before: usize,
+    /// For the next runs.
+    left: usize,
+}
+
+impl Round {
+    /// Takes out of `items` what this run is for.
+    fn new(items: &mut Vec<Value>, limit: usize, seen: Vec<String>) -> Self {
+        let all: Vec<String> = items.iter().map(key).collect();
+        let mut seen: Vec<String> = seen.into_iter().filter(|seen| all.contains(seen)).collect();
+        if all.iter().all(|key| seen.contains(key)) {
+            seen.clear();
+        }
+        items.retain(|item| !seen.contains(&key(item)));
+        let left = items.len().saturating_sub(limit);
+        items.truncate(limit);
+        Self { before: seen.len(), seen, left }
+    }
+}
+
+/// What tells an item from others: its id, or all of it.
+fn key(item: &Value) -> String {
+    match &item["id"] {
+        Value::String(id) => id.clone(),
+        Value::Number(id) => id.to_string(),
+        _ => item.to_string().chars().take(200).collect(),
+    }
+}
+
+async fn go_through<H: Hands>(
+    step: &Step,
+    chosen: Vec<Value>,
+    scope: &mut Scope,
+    outer: Option<&Item>,
+    mut round: Option<&mut Round>,
+    hands: &mut H,
+) -> Result<(), Fault<H::Error>> {
+    let Action::Each { name, on_error, steps: inner, .. } = &step.action else { return Ok(()) };
+    let depth = scope.depth();
     let of = chosen.len();
     if of == 0 {
         hands
@@ -171,6 +255,7 @@ async fn each<H: Hands>(
     }
     for (index, value) in chosen.into_iter().enumerate() {
         let item = Item { label: label(name, &value), number: index + 1, of };
+        let key = key(&value);
         scope.set(name, value);
         let done = steps(inner, scope, Some(&item), hands).await;
         scope.leave(depth);
@@ -178,6 +263,9 @@ async fn each<H: Hands>(
             Ok(()) => {}
             Err(Fault::Step(_)) if *on_error == OnError::NextItem => {}
             Err(fault) => return Err(fault),
+        }
+        if let Some(round) = round.as_deref_mut() {
+            round.seen.push(key);
         }
     }
     Ok(())
@@ -244,6 +332,7 @@ mod tests {
     struct Script {
         answers: Vec<(&'static str, Result<Value, Fault<String>>)>,
         log: Vec<String>,
+        place: Vec<String>,
     }
 
     #[async_trait]
@@ -273,6 +362,15 @@ mod tests {
             Ok(())
         }
 
+        async fn place(&mut self, _step: &str) -> Result<Vec<String>, String> {
+            Ok(self.place.clone())
+        }
+
+        async fn keep_place(&mut self, _step: &str, seen: &[String]) -> Result<(), String> {
+            self.place = seen.to_vec();
+            Ok(())
+        }
+
         async fn broken(
             &mut self,
             step: &str,
@@ -289,7 +387,7 @@ mod tests {
         spec: Value,
         answers: Vec<(&'static str, Result<Value, Fault<String>>)>,
     ) -> (Vec<String>, Result<(), String>) {
-        let mut script = Script { answers, log: Vec::new() };
+        let mut script = Script { answers, ..Script::default() };
         let playbook = Playbook::parse(&spec).unwrap();
         let ended = playbook.walk(json!({"name": "A"}), json!({"id": "run_1"}), &mut script).await;
         (script.log, ended)
@@ -348,7 +446,8 @@ mod tests {
             ]
         );
         assert_eq!(all[3..], ["see [t 1 1/3]: see {}", "see [t 2 2/3]: see {}", "see [t 3 3/3]: see {}"]);
-        assert_eq!(two.len(), 4, "{two:?}");
+        assert_eq!(two.len(), 5, "{two:?}");
+        assert_eq!(two[2], "found: there are more than 2 pages; what is on the others was not looked at");
     }
 
     #[tokio::test]
@@ -361,8 +460,46 @@ mod tests {
         let (none, _) = walk(loop_over(&json!([]), &json!({}), &steps), Vec::new()).await;
 
         assert_eq!(ended, Ok(()));
-        assert_eq!(log, [r#"see [ticket 2 1/2]: see {"id":"2"}"#, r#"see [ticket 3 2/2]: see {"id":"3"}"#]);
+        let left = "each: 2 of 3 are gone through in this run; left for the next ones: 1";
+        assert_eq!(log, [left, r#"see [ticket 2 1/2]: see {"id":"2"}"#, r#"see [ticket 3 2/2]: see {"id":"3"}"#]);
         assert_eq!(none, ["each: there is nothing to go through"]);
+    }
+
+    #[tokio::test]
+    async fn a_loop_with_a_limit_goes_on_in_the_next_run_until_it_has_been_through_all() {
+        let ids = |ids: &[u32]| -> Value { ids.iter().map(|id| json!({"id": id.to_string()})).collect() };
+        let steps = json!([{"id": "see", "tool": "see"}]);
+        let mut script = Script::default();
+        let mut run = async |list: &Value, fails: bool| {
+            script.log.clear();
+            if fails {
+                script.answers = vec![("see", Ok(Value::Null)), ("see", Err(Fault::End("away".to_owned())))];
+            }
+            let playbook = Playbook::parse(&loop_over(list, &json!({"limit": 2}), &steps)).unwrap();
+            let ended = playbook.walk(json!({}), json!({}), &mut script).await;
+            assert_eq!(ended.is_err(), fails);
+            script.log.iter().map(|line| line.split(": see").next().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        let said = |two: &str, left: u32, of: u32| -> String {
+            format!("each: {two} of {of} are gone through in this run; left for the next ones: {left}")
+        };
+
+        let five = ids(&[5, 4, 3, 2, 1]);
+        assert_eq!(
+            run(&five, false).await,
+            [said("2", 3, 5), "see [ticket 5 1/2]".into(), "see [ticket 4 2/2]".into()]
+        );
+        // One came in, one is gone; and it breaks off at its second item.
+        let six = ids(&[6, 5, 3, 2, 1]);
+        assert_eq!(run(&six, true).await, [said("2", 2, 5), "see [ticket 6 1/2]".into(), "see [ticket 3 2/2]".into()]);
+        assert_eq!(run(&six, false).await, [said("2", 1, 5), "see [ticket 3 1/2]".into(), "see [ticket 2 2/2]".into()]);
+        assert_eq!(run(&six, false).await, ["see [ticket 1 1/1]"]);
+        assert_eq!(run(&six, false).await, [said("2", 3, 5), "see [ticket 6 1/2]".into(), "see [ticket 5 2/2]".into()]);
+        // As many as it may take: all of them each time.
+        let two = ids(&[8, 7]);
+        for _ in 0..2 {
+            assert_eq!(run(&two, false).await, ["see [ticket 8 1/2]", "see [ticket 7 2/2]"]);
+        }
     }
 
     #[tokio::test]
