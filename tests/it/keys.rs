@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 on_both! {
     somebody_connects_with_a_key_and_sees_each_step,
     a_key_that_the_provider_refuses_is_not_stored,
+    a_wrong_key_a_wrong_address_missing_rights_and_an_outage_are_told_apart,
     what_is_no_key_is_refused_on_its_page_and_shown_to_nobody,
     a_key_is_replaced_in_place,
     a_customer_gives_a_key_by_a_link,
@@ -96,6 +97,56 @@ async fn a_key_that_the_provider_refuses_is_not_stored(db: Arc<Database>) {
     let again = ada.submit(&format!("/connectors/{id}"), &format!("/connectors/{id}/reconnect"), &[]).await.expect(303);
     let done = given(&ada, &again.location(), &desk(&app).api_key("ada").unwrap()).await;
     assert_eq!((id_of(&done), &app.show(&id).await["health"]), (id.clone(), &json!("connected")));
+}
+
+/// HL-08, while somebody connects: at each provider that takes keys.
+async fn a_wrong_key_a_wrong_address_missing_rights_and_an_outage_are_told_apart(db: Arc<Database>) {
+    let app = TestApp::start(&db).await;
+    let (fresh, gorgias) = (desk(&app), app.sandbox.gorgias("acme").unwrap());
+    let ada = app.somebody(Role::Admin).await;
+    let ends = async |provider: &str, account: &str, user: Option<&str>, key: &str| {
+        let form = format!("/connectors/new/{provider}");
+        let by = if user.is_some() { "key" } else { "" };
+        let page = ada.submit(&form, &form, &[("account", account), ("by", by)]).await.expect(303).location();
+        let mut fields = vec![("key", key)];
+        fields.extend(user.map(|user| ("user", user)));
+        let taken = ada.submit(&page, &page, &fields).await.expect(303);
+        let shown = ada.browser.go_on(taken).await;
+        let look = async || ada.browser.visit(&shown.url).await.expect(200);
+        until("it has ended", look, |page| !page.text.contains("under way")).await
+    };
+    let refusal = |status| Canned::new(status, r#"{"code":"access_denied","message":"No."}"#);
+    let (key, (user, pair)) = (fresh.api_key("ada").unwrap(), gorgias.api_key("ada").unwrap());
+    for (provider, name, user, key, wrong_key, no_right) in [
+        ("freshdesk", "Freshdesk", None, key.as_str(), "refuses the API key", "its agent may not use the API"),
+        (
+            "gorgias",
+            "Gorgias",
+            Some(user.as_str()),
+            pair.as_str(),
+            "does not accept the credential",
+            "lacks a scope, the user who connected it has another role",
+        ),
+    ] {
+        let not_in = format!("{name} did not let us in");
+        let not_said = format!("{name} did not say whose account this is");
+        let answer = |canned: Option<Canned>| {
+            fresh.trouble(|trouble| trouble.answer = canned.clone());
+            gorgias.trouble(|faults| faults.api_answer = canned);
+        };
+        for (account, key, canned, title, words) in [
+            ("acme", "noKeyOfAnybody0000", None, &not_in, wrong_key),
+            ("nobody-at-all", key, None, &not_said, "at this address; was it renamed or closed"),
+            ("acme", key, Some(refusal(403)), &not_in, no_right),
+            ("acme", key, Some(refusal(500)), &not_said, "is in trouble (HTTP 500)"),
+        ] {
+            answer(canned);
+            let page = ends(provider, account, user, key).await;
+            answer(None);
+            assert!(page.says(title) && page.says(words), "{provider} {account}: {}", page.text);
+            assert!(!page.says("..") && page.says("othing was changed"), "{}", page.text);
+        }
+    }
 }
 
 async fn what_is_no_key_is_refused_on_its_page_and_shown_to_nobody(db: Arc<Database>) {

@@ -259,10 +259,10 @@ pub(crate) fn capitalised(text: &str) -> String {
     chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
 }
 
-/// With a capital letter and a full stop.
+/// With a capital letter, and a full stop unless it has a mark of its own at the end.
 pub(crate) fn sentence(text: &str) -> String {
     let text = capitalised(text);
-    if text.ends_with('.') || text.is_empty() { text } else { format!("{text}.") }
+    if text.ends_with(['.', '!', '?']) || text.is_empty() { text } else { format!("{text}.") }
 }
 
 /// Why a provider's migration asks for new grants: the operator's words, or what is true of each.

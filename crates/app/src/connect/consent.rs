@@ -8,7 +8,7 @@ use holdfast_core::{
     ApiClient, AppId, Identity, Secret, Snapshot, TokenSet,
     error::{Error, ErrorKind},
     exchange::{self, Grant as CodeGrant, Outcome},
-    ports::{OAuthApp, OAuthApps as _, StoreError},
+    ports::{HttpFailure, OAuthApp, OAuthApps as _, StoreError},
     provider::{Auth, CallbackRefused, OAuth2},
     refresh::timing,
 };
@@ -383,10 +383,13 @@ async fn checked(
     Ok(CheckedGrant { identity: care::identity_json(&identity), who: identity.name, actor, scopes })
 }
 
+/// The adapter's words tell a wrong key, a wrong address, missing rights and an outage apart. Where no answer came, there
+/// are none that somebody could act on.
 fn not_let_in(error: Error) -> Ending {
+    let unheard = error.source.as_ref().is_some_and(|source| source.is::<HttpFailure>());
     match error.kind {
         ErrorKind::Forbidden | ErrorKind::AuthFailed => Ending::NotLetIn { why: error.message },
-        _ => Ending::NoIdentity,
+        _ => Ending::NoIdentity { why: Some(error.message).filter(|_| !unheard) },
     }
 }
 
@@ -518,6 +521,7 @@ async fn tell(app: &Arc<App>, session: &Session, ended: &Ended) {
     let detail = match &ended.ending {
         Ending::OtherAccount { expected, got, .. } => format!("{title}: {got} instead of {expected}"),
         Ending::MissingScopes { scopes } => format!("{title}: {}", scopes.join(", ")),
+        Ending::NotLetIn { why } | Ending::NoIdentity { why: Some(why) } => format!("{title}: {why}"),
         Ending::Removed => return,
         _ => title,
     };

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tracing::warn;
 
-use crate::words::capitalised;
+use crate::words::{capitalised, sentence};
 
 /// How a consent ended, and with whom.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,8 +64,11 @@ pub(crate) enum Ending {
     NotLasting,
     /// The access works, and is good for nothing.
     NotLetIn { why: String },
-    /// Nobody said whose account it is.
-    NoIdentity,
+    /// Nobody said whose account it is: why, where the provider's answer told.
+    NoIdentity {
+        #[serde(default)]
+        why: Option<String>,
+    },
     /// Another account than the connector's.
     OtherAccount { expected: String, got: String, got_id: String },
     /// Not all was granted.
@@ -205,11 +208,18 @@ impl Ended {
                 ),
             ),
             Ending::NotLetIn { why } => {
-                (format!("{name} did not let us in"), format!("{}. Nothing was changed.", capitalised(why)))
+                (format!("{name} did not let us in"), format!("{} Nothing was changed.", sentence(why)))
             }
-            Ending::NoIdentity => (
+            Ending::NoIdentity { why } => (
                 format!("{name} did not say whose account this is"),
-                format!("{again} in a few minutes; nothing was changed."),
+                match why {
+                    Some(why) => format!(
+                        "{} {again} once that is put right, or in a few minutes if it may pass by itself. Nothing was \
+                         changed.",
+                        sentence(why)
+                    ),
+                    None => format!("{again} in a few minutes; nothing was changed."),
+                },
             ),
             Ending::OtherAccount { expected, got, .. } => (
                 "That was another account".to_owned(),
@@ -371,7 +381,9 @@ mod tests {
             Ending::AppRefused { code: Some("invalid_client".to_owned()) },
             Ending::NoAnswer,
             Ending::NotLetIn { why: "the user is a customer there".to_owned() },
-            Ending::NoIdentity,
+            Ending::NotLetIn { why: "Freshdesk says: You are not authorized to perform this action.".to_owned() },
+            Ending::NoIdentity { why: None },
+            Ending::NoIdentity { why: Some("there is no Freshdesk at this address; was it closed?".to_owned()) },
             Ending::OtherAccount { expected: "acme".to_owned(), got: "globex".to_owned(), got_id: "222".to_owned() },
             Ending::MissingScopes { scopes: vec!["write".to_owned()] },
             Ending::Taken { account: "acme.zendesk.com".to_owned(), connector: None },
@@ -397,6 +409,8 @@ mod tests {
                 assert_eq!(words.1.contains("declined"), ended.ending == Ending::Denied, "{words:?}");
                 assert_eq!(words.0 == "Connected", ended.ok(), "{words:?}");
                 assert!(told == Told::ByLink || !words.1.contains("link"), "{words:?}");
+                let twice = [".", "!", "?"].iter().any(|mark| words.1.contains(&format!("{mark}.")));
+                assert!(!twice, "one mark ends a sentence: {words:?}");
                 assert!(!seen.contains(&words), "{words:?}");
                 assert_eq!(Ended::read(&ended.keep()).as_ref(), Some(&ended), "it is kept as it is");
                 seen.push(words);

@@ -176,7 +176,7 @@ fn is_recent(session: &Session, now: DateTime<Utc>) -> bool {
 fn failed_at(ending: &Ending) -> Option<At> {
     match ending {
         Ending::Connected { .. } | Ending::Overtaken | Ending::Taken { .. } | Ending::Removed => None,
-        Ending::NotLetIn { .. } | Ending::NoIdentity | Ending::OtherAccount { .. } => Some(At::Identity),
+        Ending::NotLetIn { .. } | Ending::NoIdentity { .. } | Ending::OtherAccount { .. } => Some(At::Identity),
         Ending::MissingScopes { .. } => Some(At::Permissions),
         _ => Some(At::Authorised),
     }
