@@ -29,6 +29,8 @@ const MISPLACED: &str = "zd_rt_planted-in-the-wrong-place";
 const FOREIGN: &str = "eyJ-planted-token-of-nobody";
 const CUSTOMER: &str = "planted-words-of-a-customer";
 const CODE: &str = "planted-code-that-was-never-issued";
+/// Fields that are meant to carry a secret.
+const SHOWN: [&str; 4] = ["access_token", "header_value", "url", "reconnect_url"];
 
 /// Calls the API and keeps what it answered, but for the answers that are meant to carry a secret.
 struct Api<'a> {
@@ -52,11 +54,11 @@ impl Api<'_> {
         }
         let text = response.text().await.unwrap();
         let json: Value = serde_json::from_str(&text).unwrap_or_default();
-        let meant = ["access_token", "url", "reconnect_url"].iter().any(|field| !json[*field].is_null());
+        let meant = SHOWN.iter().any(|field| !json[*field].is_null());
         if meant {
-            // The one field that is meant to carry it is left out, and the rest is kept.
+            // What is meant to carry it is left out, and the rest is kept.
             let mut rest = json.clone();
-            for field in ["access_token", "url", "reconnect_url"] {
+            for field in SHOWN {
                 rest[field] = Value::Null;
             }
             self.seen.extend_from_slice(rest.to_string().as_bytes());

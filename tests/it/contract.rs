@@ -426,7 +426,8 @@ async fn the_bounds_of_min_ttl_hold(db: Arc<Database>) {
         assert_eq!(token.json["version"], 1, "{query}: half of its life is enough");
         let mut fields: Vec<_> = token.json.as_object().unwrap().keys().cloned().collect();
         fields.sort();
-        let known = ["access_token", "account", "base_url", "expires_at", "header", "token_type", "version"];
+        let known =
+            ["access_token", "account", "base_url", "expires_at", "header", "header_value", "token_type", "version"];
         assert_eq!(fields, known);
         assert_eq!(token.json["header"], "Authorization");
         assert_eq!(token.header("cache-control"), "no-store");

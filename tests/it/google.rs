@@ -82,8 +82,16 @@ async fn a_person_may_leave_products_out_and_is_told_what_will_not_work(db: Arc<
     assert_eq!(missing.len(), 2, "{}", tested.text);
 
     let refused = tool(&app, &id, "send_mail", json!({"to": ["bob@example.com"], "subject": "x", "body": "x"})).await;
-    assert_eq!(refused.status, 403, "{}", refused.text);
+    let refused = refused.problem(403, "connector_missing_scope");
     assert!(refused.text_of("detail").contains("gmail.send") && refused.text_of("detail").contains("ticked"));
+    assert_eq!(refused.json["connector_id"], json!(id));
+    assert!(refused.text_of("reconnect_url").starts_with(&app.base), "{}", refused.text);
+    let send = json!({"name": "https://www.googleapis.com/auth/gmail.send",
+        "words": "Gmail: send mail in the person's name"});
+    assert_eq!(refused.json["missing_scopes"], json!([send]), "what it lacks and not what it has: {}", refused.text);
+    let mail = app.sandbox.google().mails("ada")[0]["id"].clone();
+    let reply = tool(&app, &id, "reply_mail", json!({"message_id": mail, "body": "x", "to_all": false})).await;
+    assert_eq!(reply.problem(403, "connector_missing_scope").json["missing_scopes"], json!([send]));
     let found = tool(&app, &id, "search_mail", json!({"from": "mira@customer.example"})).await.expect(200);
     assert!(found.text.contains("Where is my order 1042?"), "{}", found.text);
     let _events = tool(&app, &id, "list_events", json!({"time_min": "2020-01-01T00:00:00Z"})).await.expect(200);

@@ -10,6 +10,7 @@ mod connect;
 mod contract;
 mod declared;
 mod demo;
+mod each_provider;
 mod expiry;
 mod freshdesk;
 mod front;

@@ -5,8 +5,9 @@ use std::{sync::Arc, time::Duration};
 use holdfast_sandbox::Canned;
 use holdfast_tests::{
     database::Database,
-    on_both,
+    everywhere, on_both,
     service::{Answer, LIFE, TestApp},
+    wire::Fault,
 };
 use serde_json::{Value, json};
 
@@ -19,6 +20,7 @@ on_both! {
     an_effect_that_nobody_knows_of_is_not_repeated,
     a_key_may_come_in_the_header,
     what_the_provider_knows_again_by_its_key_is_repeated,
+    a_call_is_maybe_done_from_its_first_writing_request_on_and_not_before,
 }
 
 async fn call(app: &TestApp, connector: &str, tool: &str, body: Value) -> Answer {
@@ -138,6 +140,10 @@ async fn a_key_has_one_effect_however_often_it_is_used(db: Arc<Database>) {
     let later = call(&app, &id, "reply_to_ticket", reply(Some("k-1"), "Once")).await.expect(200);
 
     assert_eq!(notes(), before + 1);
+    let replayed = |answer: &Answer| answer.header("idempotent-replayed") == "true";
+    assert!(replayed(&later), "{:?}", later.headers);
+    let done = [&one, &two, &three].into_iter().filter(|answer| answer.status == 200 && !replayed(answer)).count();
+    assert_eq!(done, 1, "one of them did it; whoever came later is told so");
     for answer in [one, two, three] {
         match answer.status {
             200 => assert_eq!(answer.json, later.json),
@@ -179,6 +185,7 @@ async fn an_effect_that_nobody_knows_of_is_not_repeated(db: Arc<Database>) {
         call(&app, &id, "reply_to_ticket", reply(Some("k-1"), "Perhaps")).await.problem(409, "call_outcome_unknown");
 
     assert!(told.text_of("detail").contains("take a new key"), "{}", told.text);
+    assert_eq!(told.json["maybe_done"], true, "{}", told.text);
     assert_eq!(app.acme.comments(1).len(), before);
     let _again = call(&app, &id, "reply_to_ticket", reply(Some("k-2"), "Perhaps")).await.expect(200);
     assert_eq!(app.acme.comments(1).len(), before + 1);
@@ -246,4 +253,84 @@ async fn what_the_provider_knows_again_by_its_key_is_repeated(db: Arc<Database>)
     let _broke = call(&app, &id, "create_ticket", late.clone()).await.problem(503, "provider_unavailable");
     app.advance(Duration::from_hours(3));
     let _unknown = call(&app, &id, "create_ticket", late).await.problem(409, "call_outcome_unknown");
+}
+
+/// Every tool that writes, with arguments that make it read before where it can.
+fn writes(app: &TestApp, round: usize) -> Vec<(&'static str, &'static str, Value)> {
+    let tag = format!("round-{round}");
+    let new = json!({"subject": tag, "body": "It leaks.", "requester": "mira@example.com"});
+    let conversation = app.sandbox.front().conversation_id("acme", 4).unwrap();
+    let (shop, google) = (app.sandbox.shop("acme").unwrap(), app.sandbox.google());
+    let (cancelled, refunded) = (shop.order("#1007").unwrap(), shop.order("#1001").unwrap());
+    let item = refunded["lineItems"][1].clone();
+    vec![
+        ("zendesk", "reply_to_ticket", json!({"ticket_id": "1", "body": tag, "public": false})),
+        ("zendesk", "update_ticket", json!({"ticket_id": "1", "add_tags": [tag]})),
+        ("zendesk", "create_ticket", new.clone()),
+        ("freshdesk", "reply_to_ticket", json!({"ticket_id": "5", "body": tag, "public": false})),
+        (
+            "freshdesk",
+            "update_ticket",
+            json!({"ticket_id": "5", "add_tags": [tag], "assignee": "gus.agent@acme.example"}),
+        ),
+        ("freshdesk", "create_ticket", new.clone()),
+        ("front", "reply_to_ticket", json!({"ticket_id": conversation, "body": tag, "public": true})),
+        ("front", "update_ticket", json!({"ticket_id": conversation, "status": "open", "assignee": null})),
+        ("front", "create_ticket", new.clone()),
+        ("gorgias", "reply_to_ticket", json!({"ticket_id": "5", "body": tag, "public": true})),
+        ("gorgias", "update_ticket", json!({"ticket_id": "5", "status": "open", "add_tags": [tag]})),
+        ("gorgias", "create_ticket", new),
+        ("google", "send_mail", json!({"to": ["bob@example.com"], "subject": tag, "body": "x"})),
+        ("google", "reply_mail", json!({"message_id": google.mails("ada")[0]["id"], "body": tag, "to_all": false})),
+        ("google", "append_sheet", json!({"spreadsheet_id": google.spreadsheet(), "range": "Orders", "rows": [[tag]]})),
+        (
+            "google",
+            "create_event",
+            json!({"summary": tag, "start": "2030-05-01T18:00:00Z", "end": "2030-05-01T19:00:00Z"}),
+        ),
+        (
+            "shopify",
+            "cancel_order",
+            json!({"order_id": cancelled["id"], "currency": "EUR", "reason": "customer", "refund": true, "restock": true,
+                "expected_total": cancelled["currentTotalPriceSet"]["shopMoney"]["amount"]}),
+        ),
+        (
+            "shopify",
+            "refund_order",
+            json!({"order_id": refunded["id"], "currency": "EUR", "line_items": [{"line_item_id": item["id"], "quantity": 1}],
+                "amount": item["originalUnitPriceSet"]["shopMoney"]["amount"]}),
+        ),
+    ]
+}
+
+async fn a_call_is_maybe_done_from_its_first_writing_request_on_and_not_before(db: Arc<Database>) {
+    let (app, wire) = everywhere::start(&db).await;
+    let mut connectors = std::collections::HashMap::new();
+    for provider in ["zendesk", "freshdesk", "front", "gorgias", "google", "shopify"] {
+        connectors.insert(provider, everywhere::connect(&app, provider).await);
+    }
+    let mut read_before = 0;
+
+    for (round, fault) in [Fault::Status(503), Fault::Lost].into_iter().enumerate() {
+        for (at, (provider, tool, arguments)) in writes(&app, round).into_iter().enumerate() {
+            // One key all along: where nothing can have been done it is free again.
+            let body = json!({ "arguments": arguments, "idempotency_key": format!("k-{round}-{at}") });
+            for after in 0..20 {
+                let at = format!("{provider} {tool}, {fault:?} after {after} requests");
+                wire.arm(fault, after);
+                let told = call(&app, &connectors[provider], tool, body.clone()).await;
+                let seen = wire.seen();
+                assert!(seen.struck, "{at}: {} {}", told.status, told.text);
+                let told = told.problem(503, "provider_unavailable");
+                assert_eq!(told.json["maybe_done"] == true, seen.wrote, "{at}: {}", told.text);
+                if seen.wrote {
+                    break;
+                }
+                read_before += 1;
+                assert!(told.json["retry_after"].is_u64(), "{at}: it passes: {}", told.text);
+            }
+        }
+    }
+
+    assert!(read_before > 20, "many of them read before they write: {read_before}");
 }

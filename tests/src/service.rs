@@ -13,7 +13,7 @@ use holdfast_app::{
     seams::{Guard, GuardedHttp, OsRandom},
     serve,
 };
-use holdfast_core::{OrgId, Provider, Providers, testkit::ManualClock};
+use holdfast_core::{OrgId, Provider, Providers, ports::Http, testkit::ManualClock};
 use holdfast_sandbox::{CLIENT_ID, CLIENT_SECRET, GrantRequest, Helpdesk, Sandbox};
 use reqwest::{Client, Method, header::HeaderMap};
 use serde_json::{Value, json};
@@ -69,7 +69,11 @@ pub struct Builder {
     clock: Arc<ManualClock>,
     config: Config,
     adapt: Option<Adapt>,
+    line: Option<Line>,
 }
+
+/// Puts another line around the one to the providers.
+type Line = Box<dyn FnOnce(Arc<dyn Http>) -> Arc<dyn Http> + Send>;
 
 /// Puts another adapter around one of ours.
 type Adapt = Box<dyn FnOnce(Arc<dyn Provider>) -> Arc<dyn Provider> + Send>;
@@ -169,6 +173,13 @@ impl Builder {
         self
     }
 
+    /// Puts another line around the one to the providers.
+    #[must_use]
+    pub fn line(mut self, around: impl FnOnce(Arc<dyn Http>) -> Arc<dyn Http> + Send + 'static) -> Self {
+        self.line = Some(Box::new(around));
+        self
+    }
+
     /// Binds, builds and serves.
     ///
     /// # Panics
@@ -199,8 +210,13 @@ impl Builder {
         }
         let guard = Guard::new(&self.config.network.allow_private_hosts);
         let client = GuardedHttp::new(guard, Duration::from_secs(2)).expect("the client can be built");
+        let client: Arc<dyn Http> = Arc::new(client);
+        let client = match self.line {
+            Some(around) => around(client),
+            None => client,
+        };
         let mail = mail::transport(&self.config).expect("the mail server's settings are right");
-        let seams = Seams { clock: self.clock.clone() as _, random: Arc::new(OsRandom), http: Arc::new(client), mail };
+        let seams = Seams { clock: self.clock.clone() as _, random: Arc::new(OsRandom), http: client, mail };
         let base = format!("http://{}:{}", self.host, self.config.listen.port());
         self.config.public_url_setting.get_or_insert_with(|| base.parse().expect("it is a URL"));
         let mut providers = registry::providers(&self.config).expect("the settings are right");
@@ -258,6 +274,7 @@ impl TestApp {
             clock: Arc::new(ManualClock::new()),
             config,
             adapt: None,
+            line: None,
         }
     }
 

@@ -23,6 +23,9 @@ use crate::{
     words,
 };
 
+/// Whoever switches something off is answered within two seconds, whatever the provider does.
+const WITHIN: Duration = Duration::from_millis(1500);
+
 /// What [`is_name`] asks for, after "A name".
 pub(crate) const NAME_RULE: &str = "has 1 to 100 characters, on one line, and none that is invisible";
 
@@ -177,7 +180,7 @@ pub(crate) async fn delete(app: &Arc<App>, known: &Snapshot) -> Result<(), Probl
     Ok(())
 }
 
-/// Revokes at the provider, and waits for that for at most two seconds; what has to be done there by hand is said otherwise.
+/// Revokes at the provider, and waits for that only so long; what has to be done there by hand is said otherwise.
 async fn give_back(app: &Arc<App>, known: &Snapshot, held: &Secret, user: Option<String>) -> GivenBack {
     let Some(giving) = giving(app, known, held, user).await else { return GivenBack::No };
     // Not broken off with the wait: a consent waits until its end is noted.
@@ -185,7 +188,7 @@ async fn give_back(app: &Arc<App>, known: &Snapshot, held: &Secret, user: Option
     let given = app.engine.spawn(async move { giving.run(&app_for_giving).await });
     tokio::select! {
         given = given => given.unwrap_or(GivenBack::No),
-        () = app.seams.clock.sleep(Duration::from_secs(2)) => GivenBack::No,
+        () = app.seams.clock.sleep(WITHIN) => GivenBack::No,
     }
 }
 

@@ -111,11 +111,47 @@ fn zendesk(config: &Config) -> anyhow::Result<Zendesk> {
 #[cfg(test)]
 mod tests {
     use holdfast_core::{
-        provider::{Auth, AuthKind, RefreshLife, Rotation},
+        error::{ErrorKind, Retry},
+        provider::{ApiAnswer, Auth, AuthKind, RefreshLife, Rotation},
         tool::Access,
     };
 
     use super::*;
+
+    #[test]
+    fn every_adapter_has_words_for_each_status_that_a_provider_may_answer() {
+        use ErrorKind as K;
+        let said = serde_json::json!({"error": "Refused", "errors": [], "message": "No."});
+        for provider in providers(&Config::default()).unwrap().iter() {
+            let about = provider.about();
+            for (status, kinds) in [
+                (401, &[K::AuthFailed][..]),
+                (402, &[K::Forbidden, K::Unavailable]),
+                (403, &[K::Forbidden, K::Unreadable]),
+                (404, &[K::NotFound, K::Unavailable, K::Unreadable]),
+                (409, &[K::Conflict, K::Unreadable]),
+                (422, &[K::Invalid, K::Unreadable]),
+                (423, &[K::Unavailable]),
+                (429, &[K::Busy]),
+                (500, &[K::Unavailable]),
+                (502, &[K::Unavailable]),
+                (503, &[K::Unavailable]),
+                (302, &[K::Unreadable]),
+            ] {
+                for body in [None, Some(serde_json::Value::Null), Some(said.clone()), Some(serde_json::json!([1, "x"]))]
+                {
+                    let answer = ApiAnswer { status, body, retry_after: None };
+                    let error = provider.api_error("get_ticket", &answer);
+                    let at = format!("{} {status} {:?}: {error}", about.id, answer.body);
+                    assert!(kinds.contains(&error.kind), "{at}");
+                    assert!(error.provider == about.id && !error.message.is_empty(), "{at}");
+                    // A conflict may pass, or not.
+                    let waits = matches!(error.kind, K::Busy | K::Unavailable);
+                    assert!(error.kind == K::Conflict || waits == (error.retry != Retry::Never), "{at}");
+                }
+            }
+        }
+    }
 
     /// What `docs/providers.md` says of all adapters.
     fn table(providers: &Providers) -> String {

@@ -25,6 +25,8 @@ pub(super) struct ProviderBody {
     /// Whether a key that a person copies is a way in, as the only one or beside OAuth.
     api_key: bool,
     account: AccountRule,
+    /// Further places of an account's API: a path of the proxy that begins with such a name goes there.
+    proxy_places: Vec<PlaceBody>,
     scopes: Vec<ScopeBody>,
     tools: Vec<ToolBody>,
     webhooks: bool,
@@ -38,6 +40,15 @@ struct AccountRule {
     label: &'static str,
     example: &'static str,
     rule: &'static str,
+}
+
+/// A further place of an account's API.
+#[derive(Serialize, ToSchema)]
+struct PlaceBody {
+    /// The first segment of the path.
+    name: &'static str,
+    /// Where the rest of the path leads, for the account that is the example.
+    base_url: String,
 }
 
 /// A scope that is asked for.
@@ -76,12 +87,19 @@ impl ProviderBody {
                 example: about.account_example,
                 rule: about.account_rule,
             },
+            proxy_places: places(provider),
             scopes: about.scopes.iter().map(|scope| ScopeBody { name: scope.name, words: scope.words }).collect(),
             tools: about.tools.iter().map(|tool| ToolBody::new(tool, provider.scopes_of(tool.name))).collect(),
             webhooks: !provider.webhooks().is_empty(),
             available,
         }
     }
+}
+
+fn places(provider: &dyn Provider) -> Vec<PlaceBody> {
+    let example = provider.account(provider.about().account_example);
+    let bases = example.map(|account| provider.bases(&account)).unwrap_or_default();
+    bases.into_iter().map(|base| PlaceBody { name: base.name, base_url: base.url.into() }).collect()
 }
 
 impl ToolBody {

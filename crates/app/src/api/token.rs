@@ -10,11 +10,8 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use chrono::{DateTime, Utc};
-use holdfast_core::{
-    AuthError, Fingerprint, Need, Provider, Secret, Snapshot,
-    ports::Trigger,
-    provider::{Account, ApiKeyAuth},
-};
+use holdfast_core::{AuthError, Fingerprint, Need, Secret, Snapshot, api_client::credential_header, ports::Trigger};
+use http::header::AUTHORIZATION;
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -35,9 +32,11 @@ const MOST_MIN_TTL_SECS: u64 = 86_400;
 pub(super) struct TokenBody {
     access_token: String,
     token_type: &'static str,
-    /// The header that the provider wants it in. `Authorization`: after `Bearer`, or as the provider has it for its API keys;
-    /// any other: as it is.
+    /// The header that the provider wants it in.
     header: String,
+    /// What to send in it, ready: `Bearer` and the token; for a key of Freshdesk `Basic` and what the key and `X` are encoded
+    /// to; for a token of Shopify the token alone.
+    header_value: String,
     /// Null: it is said not to expire.
     expires_at: Option<DateTime<Utc>>,
     version: i64,
@@ -181,7 +180,8 @@ pub(super) fn name(app: &App, known: &Snapshot) -> &'static str {
 }
 
 fn body(app: &App, snapshot: &Snapshot) -> Result<TokenBody, Problem> {
-    let (secret, token_type) = match &snapshot.credential.secret {
+    let known = &snapshot.credential.secret;
+    let (secret, token_type) = match known {
         Secret::Tokens(tokens) => (&tokens.access_token, "Bearer"),
         Secret::ApiKey(key) => (key, "ApiKey"),
         Secret::Absent | Secret::Unreadable => return Err(AuthError::Pending.into()),
@@ -190,30 +190,19 @@ fn body(app: &App, snapshot: &Snapshot) -> Result<TokenBody, Problem> {
     let own = tokens.and_then(|tokens| tokens.base_url.clone());
     let provider = app.providers().find(&snapshot.provider);
     let account = provider.and_then(|provider| provider.account(&snapshot.account).ok());
-    let secret_is_key = tokens.is_none();
-    let header =
-        provider.zip(account.as_ref()).map(|(provider, account)| header(provider.as_ref(), account, secret_is_key));
+    let sent = provider
+        .zip(account.as_ref())
+        .and_then(|(provider, account)| credential_header(provider.as_ref(), account, known))
+        .unwrap_or_else(|| (AUTHORIZATION, format!("Bearer {}", secret.expose_secret()).into()));
     let base_url = own.or_else(|| account.map(|account| account.base_url)).map(String::from).unwrap_or_default();
     Ok(TokenBody {
         access_token: secret.expose_secret().to_owned(),
         token_type,
-        header: header.unwrap_or_else(|| "Authorization".to_owned()),
+        header: sent.0.as_str().split('-').map(capitalised).collect::<Vec<_>>().join("-"),
+        header_value: sent.1.expose_secret().to_owned(),
         expires_at: tokens.and_then(|tokens| tokens.expires_at),
         version: snapshot.credential.version.0,
         account: snapshot.account.clone(),
         base_url,
     })
-}
-
-/// The header for an account's tokens or keys, as people write it.
-fn header(provider: &dyn Provider, account: &Account, is_key: bool) -> String {
-    let own = if is_key {
-        match provider.key_auth(account) {
-            Some(ApiKeyAuth::Header(name)) => Some(name),
-            _ => None,
-        }
-    } else {
-        provider.token_header().map(|name| name.to_string())
-    };
-    own.as_deref().unwrap_or("authorization").split('-').map(capitalised).collect::<Vec<_>>().join("-")
 }
