@@ -15,7 +15,7 @@ use secrecy::ExposeSecret as _;
 use sqlx::PgPool;
 
 /// Between a run and its effect: long enough to be killed in between.
-const WORK: Duration = Duration::from_millis(20);
+const WORK: Duration = Duration::from_millis(100);
 
 struct Nothing;
 
