@@ -79,11 +79,13 @@ fn edits(name: &Name, way: Way) -> Vec<Edit> {
     let (row, page) = match way {
         Way::OAuth => (
             "| @Name@ (`@id@`) | `acme` | OAuth 2.0 | works once | `find_contact` | `GET /v1/me` | `contacts:read` |",
-            "<h3>@Name@ <small>acme</small></h3>\n<p class=\"soft\">Its page asks who is signed in: Ada is at Acme.</p>\n",
+            "    Other {\n        id: \"@id@\",\n        name: \"@Name@\",\n        account: ACME,\n        \
+             note: \"Its page asks who is signed in: Ada is at Acme.\",\n        cut: None,\n        tokens: false,\n    },\n",
         ),
         Way::Key => (
             "| @Name@ (`@id@`) | `acme` | API key | none | `find_contact` | `GET /v1/me` | none |",
-            "<h3>@Name@ <small>acme</small></h3>\n<ul class=\"rows\">{@mod@_keys}</ul>\n",
+            "    Other {\n        id: \"@id@\",\n        name: \"@Name@\",\n        account: ACME,\n        \
+             note: \"By key, as its settings show it.\",\n        cut: None,\n        tokens: false,\n    },\n",
         ),
     };
     let mut all = vec![
@@ -160,7 +162,7 @@ fn edits(name: &Name, way: Way) -> Vec<Edit> {
             "        \"@id@\" => crate::@mod@::serve(world, request).await,\n",
         ),
         ("crates/sandbox/src/server.rs", Before("/shopify/{shop} and /control"), "/@id@/{host}, "),
-        ("crates/sandbox/src/control/page.rs", Before("<h3>Shopify <small>"), page),
+        ("crates/sandbox/src/control/others.rs", Before("    Other {\n        id: \"shopify\","), page),
     ];
     if way == Way::OAuth {
         all.push((
@@ -171,12 +173,11 @@ fn edits(name: &Name, way: Way) -> Vec<Edit> {
         all.push(("crates/app/src/cli/demo.rs", Before("\"shopify\", \"zendesk\"] {"), "\"@id@\", "));
     } else {
         all.push((
-            "crates/sandbox/src/control/page.rs",
-            Before("    format!(\n        r#\"<section class=\"card\" id=\"others\""),
-            "    let @mod@_keys = each(locked(&world.@mod@).users(), |user| {
-        let (name, key) = (escape(&user.name), escape(&user.key));
-        format!(r#\"<li><span class=\"grow\">API key of {name}</span><code>{key}</code></li>\"#)
-    });
+            "crates/sandbox/src/control/others.rs",
+            Before("        _ => None,\n    };\n    rows.map_or_else"),
+            "        \"@id@\" => Some(each(locked(&world.@mod@).users(), |user| {
+            row(format!(\"API key of {}\", user.name), &user.key)
+        })),
 ",
         ));
     }

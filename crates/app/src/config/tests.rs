@@ -199,7 +199,7 @@ fn bad_values_are_named_with_what_is_allowed() {
         ("public_url = 'https://holdfast.example.com/?a=1'", "public_url", "scheme, host and port"),
         ("public_url = 'http://holdfast.example.com'", "public_url", "https"),
         ("[jobs]\nlease_secs = 4", "jobs.lease_secs", "allowed is 5 s and more"),
-        ("[jobs]\nbackoff_cap_secs = 1", "jobs.backoff_base_secs", "must be at least the first"),
+        ("[jobs]\nbackoff_cap_secs = 1", "jobs.backoff_cap_secs, jobs.backoff_base_secs", "must be at least the first"),
         ("[jobs]\nat_once = 0", "jobs.at_once", "allowed is 1 to 1000"),
         ("[jobs.sync]\nper_connector = 0", "jobs.sync.per_connector", "allowed is 1 to 1000"),
         ("[database]\nurl = 'mysql://x'", "database.url", "sqlite://FILE or postgres://"),

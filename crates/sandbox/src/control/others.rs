@@ -20,19 +20,19 @@ struct Other {
     account: &'static str,
     /// How it is connected.
     note: &'static str,
-    /// What it is to take the access away there.
-    cut: &'static str,
+    /// What it is to take the access away there; `None`: there is no button for it.
+    cut: Option<&'static str>,
     /// Whether there are tokens that end, and an outage can be had.
     tokens: bool,
 }
 
-const OTHERS: [Other; 6] = [
+const OTHERS: &[Other] = &[
     Other {
         id: "freshdesk",
         name: "Freshdesk",
         account: "acme.freshdesk.com",
         note: "By key: what each agent's profile shows.",
-        cut: "Reset Ada's key",
+        cut: Some("Reset Ada's key"),
         tokens: false,
     },
     Other {
@@ -40,7 +40,7 @@ const OTHERS: [Other; 6] = [
         name: "Front",
         account: "Acme",
         note: "Its page asks as which teammate; only an admin may let an app in.",
-        cut: "Remove the app",
+        cut: Some("Remove the app"),
         tokens: true,
     },
     Other {
@@ -48,7 +48,7 @@ const OTHERS: [Other; 6] = [
         name: "Google",
         account: "ada@example.com",
         note: "Its consent page asks what to allow.",
-        cut: "Remove Ada's access",
+        cut: Some("Remove Ada's access"),
         tokens: true,
     },
     Other {
@@ -56,7 +56,7 @@ const OTHERS: [Other; 6] = [
         name: "Gorgias",
         account: "acme.gorgias.com",
         note: "Its page asks who is signed in. Or by a key, as its settings show it.",
-        cut: "Revoke access and Ada's key",
+        cut: Some("Revoke access and Ada's key"),
         tokens: true,
     },
     Other {
@@ -64,7 +64,7 @@ const OTHERS: [Other; 6] = [
         name: "Pipedrive",
         account: ACME,
         note: "Its page asks who is signed in: Ada is at Acme.",
-        cut: "Revoke Ada's access",
+        cut: Some("Revoke Ada's access"),
         tokens: false,
     },
     Other {
@@ -72,7 +72,7 @@ const OTHERS: [Other; 6] = [
         name: "Shopify",
         account: "acme.myshopify.com",
         note: "Its page asks whether to install.",
-        cut: "Uninstall the app",
+        cut: Some("Uninstall the app"),
         tokens: true,
     },
 ];
@@ -90,14 +90,14 @@ const ACTS: [(&str, &str, &str); 3] = [
 
 /// All of them, on the page.
 pub(super) fn section(world: &World, now_ms: i64) -> String {
-    let services = each(&OTHERS, |other| {
+    let services = each(OTHERS, |other| {
         let Other { id, name, account, note, .. } = other;
         let keys = keys(world, id, now_ms);
         let button = |value: &str, label: &str, class: &str| {
             format!(r#"<button{class} name="action" value="{value}" aria-label="{label}: {name}">{label}</button> "#)
         };
         let acts = each(ACTS.iter().filter(|_| other.tokens), |(value, label, _)| button(value, label, ""));
-        let cut = button("cut", other.cut, r#" class="danger""#);
+        let cut = other.cut.map_or_else(String::new, |label| button("cut", label, r#" class="danger""#));
         format!(
             r#"<h3 id="other-{id}">{name} <small>{account}</small></h3>
 <p class="soft">{note}</p>
@@ -138,7 +138,7 @@ pub(super) fn act(world: &Arc<World>, id: &str, request: &Request) -> Option<Ans
     let other = OTHERS.iter().find(|other| other.id == id)?;
     let fields = pairs(&request.body);
     let action = find(&fields, "action").unwrap_or_default();
-    let known = action == "cut" || other.tokens && ACTS.iter().any(|(name, ..)| *name == action);
+    let known = action == "cut" && other.cut.is_some() || other.tokens && ACTS.iter().any(|(name, ..)| *name == action);
     if !known {
         return Some(Answer::text(400, "There is no such action"));
     }
