@@ -82,7 +82,7 @@ impl Webhook for Topics {
 
 #[cfg(test)]
 mod tests {
-    use chrono::Utc;
+    use chrono::DateTime;
     use http::{HeaderMap, Method};
     use secrecy::SecretString;
 
@@ -95,7 +95,7 @@ mod tests {
     }
 
     fn delivery<'a>(headers: &'a HeaderMap, body: &'a str) -> Delivery<'a> {
-        Delivery { method: &Method::POST, query: None, headers, body: body.as_bytes(), now: Utc::now() }
+        Delivery { method: &Method::POST, query: None, headers, body: body.as_bytes(), now: DateTime::UNIX_EPOCH }
     }
 
     /// Body, secret and signature are an example of SQLPage, another receiver of these webhooks.

@@ -133,7 +133,13 @@ mod tests {
         let read = |body: &str| {
             let headers = HeaderMap::new();
             let body = body.as_bytes();
-            EVENTS.read(&Delivery { method: &Method::POST, query: None, headers: &headers, body, now: Utc::now() })
+            EVENTS.read(&Delivery {
+                method: &Method::POST,
+                query: None,
+                headers: &headers,
+                body,
+                now: DateTime::UNIX_EPOCH,
+            })
         };
         let event = read(BODY).unwrap();
         assert_eq!((event.key, event.topic), (Key::Id("evt-1".to_owned()), Topic::TicketCreated));

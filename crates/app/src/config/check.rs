@@ -317,13 +317,10 @@ fn webhooks(config: &Config) -> Result<(), Problem> {
             format!("{} is not usable; allowed is 60 s and more", secs(value))
         })?;
     }
-    for (low, low_value, high, high_value) in
-        [("webhooks.warn_after", webhooks.warn_after, "webhooks.gone_after", webhooks.gone_after)]
-    {
-        ensure(low_value < high_value, &[low, high], || {
-            format!("people are to be warned ({low_value}) before a webhook says that it is gone ({high_value})")
-        })?;
-    }
+    let (warn, gone) = (webhooks.warn_after, webhooks.gone_after);
+    ensure(warn < gone, &["webhooks.warn_after", "webhooks.gone_after"], || {
+        format!("people are to be warned ({warn}) before a webhook says that it is gone ({gone})")
+    })?;
     let (bodies, rows) = (webhooks.keep_bodies, webhooks.keep);
     ensure(bodies <= rows, &["webhooks.keep_bodies_secs", "webhooks.keep_secs"], || {
         format!("bodies ({}) are kept no longer than what they belong to ({})", secs(bodies), secs(rows))

@@ -111,10 +111,10 @@ struct Here<'a> {
 impl Here<'_> {
     async fn answer(&self) -> Result<(Outcome, Response), StoreError> {
         let method = self.delivery.method;
-        if method == Method::GET {
-            if let Some(challenge) = self.way.challenge(self.delivery) {
-                return Ok((Outcome::Challenge, challenged(challenge)));
-            }
+        if method == Method::GET
+            && let Some(challenge) = self.way.challenge(self.delivery)
+        {
+            return Ok((Outcome::Challenge, challenged(challenge)));
         }
         if method != Method::POST {
             let detail = "Deliveries come with POST.";

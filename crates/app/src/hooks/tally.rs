@@ -37,7 +37,7 @@ pub(super) struct Turned<'a> {
 }
 
 struct Count {
-    count: u64,
+    all: u64,
     /// Those of them that nothing proved, since one was accepted here.
     in_a_row: u64,
     samples: VecDeque<Value>,
@@ -54,14 +54,14 @@ impl Tally {
         }
         let of_endpoint = counts.get_mut(turned.endpoint).expect("it is there now");
         let count = of_endpoint.entry(turned.reason).or_insert_with(|| Count {
-            count: 0,
+            all: 0,
             in_a_row: 0,
             samples: VecDeque::new(),
             warn_at: turned.warn_at,
             first_at: turned.at,
             last_at: turned.at,
         });
-        count.count += 1;
+        count.all += 1;
         count.in_a_row += u64::from(turned.unproven);
         count.last_at = turned.at;
         count.samples.push_front(turned.sample);
@@ -92,7 +92,7 @@ impl Tally {
             .map(|(endpoint, (reason, count), samples)| Rejections {
                 endpoint,
                 reason,
-                count: count.count,
+                count: count.all,
                 in_a_row: count.in_a_row,
                 samples,
                 warn_at: count.warn_at,
@@ -115,7 +115,7 @@ impl Tally {
             let newer = counts.entry(endpoint).or_default();
             for (reason, mut older) in older {
                 if let Some(newer) = newer.remove(reason) {
-                    older.count += newer.count;
+                    older.all += newer.all;
                     older.in_a_row += newer.in_a_row;
                     older.last_at = newer.last_at;
                     newer.samples.into_iter().rev().for_each(|sample| older.samples.push_front(sample));

@@ -370,7 +370,8 @@ async fn webhook_stopped(app: &App, mail: &ClaimedMail, reader: &Reader) -> anyh
     let Some(trouble) = app.store.find_webhook_trouble(org, endpoint).await? else { return Ok(None) };
     let Some(view) = app.store.find_connector(org, trouble.connector.as_str()).await? else { return Ok(None) };
     let provider = provider_name(app, &view.snapshot.provider);
-    let facts = hooks::manage::way(app, &view.snapshot.provider, Some(&trouble.kind)).map(|way| way.facts());
+    let facts = hooks::manage::way(app, &view.snapshot.provider, Some(&trouble.kind))
+        .map(holdfast_core::webhook::Webhook::facts);
     let reason = words::turned_away(trouble.reason.as_deref().unwrap_or_default());
     let limit = facts.and_then(|facts| facts.own_limit);
     let button =

@@ -300,7 +300,7 @@ async fn an_apps_address_finds_its_connectors_by_their_account(db: Arc<TestDatab
     let store = db.store().await;
     let (acme, globex) = (store.ensure_org("Acme").await.unwrap(), store.ensure_org("Globex").await.unwrap());
     let (instance, own) = (AppId::instance("zendesk"), AppId::own("zendesk", acme.clone(), "client"));
-    let make = async |org: &OrgId, account: &str, app: &AppId| {
+    let connect = async |org: &OrgId, account: &str, app: &AppId| {
         let new =
             NewConnector { app: Some(app.clone()), ..new_connector(org, account, Secret::Tokens(tokens("first"))) };
         match store.create_connector(&new).await.unwrap() {
@@ -308,9 +308,9 @@ async fn an_apps_address_finds_its_connectors_by_their_account(db: Arc<TestDatab
             other => panic!("{other:?}"),
         }
     };
-    let one = make(&acme, "shop", &instance).await;
-    let two = make(&globex, "shop", &instance).await;
-    let three = make(&acme, "other", &own).await;
+    let one = connect(&acme, "shop", &instance).await;
+    let two = connect(&globex, "shop", &instance).await;
+    let three = connect(&acme, "other", &own).await;
     store.set_test(&three, &json!({}), Some(&json!({ "id": "cmp_1" }))).await.unwrap();
 
     let found = async |app: &AppId, told: &str| -> Vec<ConnectorId> {
