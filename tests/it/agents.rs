@@ -572,7 +572,12 @@ async fn a_bad_agent_is_told_where_and_what_to_write(db: Arc<Database>) {
         (
             made(runner(fine.clone()), json!([{ "connector": acme, "tools": ["x"] }])),
             "connectors[0].tools[0]",
-            "there are search_tickets",
+            "There is no such tool on this connector of Zendesk; there are: search_tickets",
+        ),
+        (
+            made(runner(fine.clone()), json!([{ "connector": acme, "tools": ["find_order"] }])),
+            "connectors[0].tools[0]",
+            "There is no find_order on this connector of Zendesk",
         ),
         (
             made(runner(fine.clone()), json!([{ "connector": acme, "tools": [] }])),

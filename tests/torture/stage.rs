@@ -33,7 +33,7 @@ pub(crate) const WAIT_BOUND: Duration = Duration::from_secs(3);
 /// How long a lease lasts.
 pub(crate) const LEASE: Duration = Duration::from_secs(5);
 
-const SETTINGS: [(&str, &str); 14] = [
+const SETTINGS: [(&str, &str); 15] = [
     ("refresh.lease_secs", "5"),
     ("refresh.exchange_timeout_secs", "3"),
     ("refresh.lease_slack_secs", "0.5"),
@@ -47,6 +47,8 @@ const SETTINGS: [(&str, &str); 14] = [
     ("refresh.loop_interval_secs", "0.5"),
     // Grants are revoked on purpose here, and none of it is an incident.
     ("refresh.mass_number", "1000"),
+    // What is held all the same is looked at again before the end.
+    ("refresh.hold_retry_secs", "10"),
     ("mail.digest_window_secs", "2"),
     ("mail.loop_interval_secs", "0.5"),
 ];
