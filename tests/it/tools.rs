@@ -332,5 +332,5 @@ async fn a_call_is_maybe_done_from_its_first_writing_request_on_and_not_before(d
         }
     }
 
-    assert!(read_before > 20, "many of them read before they write: {read_before}");
+    assert!(read_before >= 16, "many of them read before they write: {read_before}");
 }
