@@ -60,7 +60,7 @@ async fn dispatch(args: Args) -> anyhow::Result<ExitCode> {
         Command::Key(command) => ask::key(config, command, output).await,
         Command::Connector(command) => ask::connector(config, command, output).await,
         Command::Provider(ProviderCommand::Try { file, account, port, wait }) => {
-            provider::attempt(config, &file, account, port, wait, output).await
+            Box::pin(provider::attempt(config, &file, account, port, wait, output)).await
         }
         Command::Provider(_) => provider::list(&config, output),
         Command::Migration(command) => migration::run(config, command, output).await,
