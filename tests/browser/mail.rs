@@ -91,13 +91,13 @@ async fn goes_through(visitor: impl FnOnce(&TestApp) -> Visitor, name: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connector_is_repaired_from_its_mail_with_scripts() {
-    Box::pin(goes_through(Chromium::visitor_of, "mail-reconnect")).await;
+    goes_through(Chromium::visitor_of, "mail-reconnect").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connector_is_repaired_from_its_mail_without_scripts() {
     let visitor = |app: &TestApp| Chromium::visitor_of(app).without_scripts();
-    Box::pin(goes_through(visitor, "mail-reconnect-without-scripts")).await;
+    goes_through(visitor, "mail-reconnect-without-scripts").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -253,7 +253,7 @@ async fn switching_off_works_whatever_the_provider_does(db: Arc<Database>) {
 
 async fn a_credential_goes_out_as_its_answer_says(db: Arc<Database>) {
     let (app, _wire) = everywhere::start(&db).await;
-    let http = reqwest::Client::new();
+    let http = holdfast_tests::process::client();
 
     for (provider, method, path, header) in [
         ("zendesk", Method::GET, "api/v2/users/me.json", "Authorization"),
@@ -286,8 +286,7 @@ async fn call(app: &TestApp, id: &str, tool: &str, arguments: Value) -> Answer {
 fn ticket_of(app: &TestApp, helpdesk: &str) -> String {
     match helpdesk {
         "front" => app.sandbox.front().conversation_id("acme", 4).unwrap(),
-        "gorgias" => "5".to_owned(),
-        "freshdesk" => "5".to_owned(),
+        "gorgias" | "freshdesk" => "5".to_owned(),
         _ => "1".to_owned(),
     }
 }

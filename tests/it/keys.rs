@@ -131,7 +131,7 @@ async fn a_wrong_key_a_wrong_address_missing_rights_and_an_outage_are_told_apart
         let not_in = format!("{name} did not let us in");
         let not_said = format!("{name} did not say whose account this is");
         let answer = |canned: Option<Canned>| {
-            fresh.trouble(|trouble| trouble.answer = canned.clone());
+            fresh.trouble(|trouble| trouble.answer.clone_from(&canned));
             gorgias.trouble(|faults| faults.api_answer = canned);
         };
         for (account, key, canned, title, words) in [

@@ -66,23 +66,23 @@ async fn four_replicas_take_an_event_once_and_are_gone_at_the_same_number() {
     assert_eq!(cluster.database.number("SELECT COUNT(*) FROM jobs WHERE kind = 'event'").await, 1);
 
     post(&replicas[1], &format!("/api/v1/connectors/{id}/disconnect"), json!({})).await;
-    let some = |count: usize, from: usize| {
+    let several = |count: usize, from: usize| {
         let orders = replicas.iter().cycle().take(count).enumerate();
         orders.map(|(number, replica)| event(replica, &endpoint, &format!("evt-{}", from + number))).collect::<Vec<_>>()
     };
-    assert!(send_all(&cluster, some(60, 10)).await.iter().all(|status| *status == 503));
+    assert!(send_all(&cluster, several(60, 10)).await.iter().all(|status| *status == 503));
     // As if the first of them had come two minutes ago.
     let mut session = cluster.database.session().await;
     let earlier = "UPDATE webhook_endpoints SET refused_since = refused_since - interval '2 minutes'";
     sqlx::query(earlier).execute(&mut session).await.expect("the statement is right");
-    assert!(send_all(&cluster, some(39, 100)).await.iter().all(|status| *status == 503));
-    let last = send_all(&cluster, some(40, 200)).await;
+    assert!(send_all(&cluster, several(39, 100)).await.iter().all(|status| *status == 503));
+    let last = send_all(&cluster, several(40, 200)).await;
 
     assert!(last.iter().all(|status| *status == 410), "{last:?}");
     assert_eq!(cluster.database.number("SELECT refused FROM webhook_endpoints").await, 100);
     let lines = "SELECT COUNT(*) FROM timeline WHERE kind = 'webhook' AND outcome = 'gone'";
     assert_eq!(cluster.database.number(lines).await, 1);
     // Unsigned ones are told the same by each of them, and change nothing.
-    let unsigned = some(4, 300).into_iter().map(|order| EventOrder { secret: String::new(), ..order }).collect();
+    let unsigned = several(4, 300).into_iter().map(|order| EventOrder { secret: String::new(), ..order }).collect();
     assert_eq!(send_all(&cluster, unsigned).await, [410; 4]);
 }

@@ -184,7 +184,12 @@ impl Builder {
     ///
     /// # Panics
     /// When something of it fails.
-    pub async fn start(mut self) -> TestApp {
+    pub async fn start(self) -> TestApp {
+        // All settings are in it: boxed, it weighs nothing in the tests' own futures.
+        Box::pin(self.begin()).await
+    }
+
+    async fn begin(mut self) -> TestApp {
         let sandbox = match self.sandbox {
             Some(sandbox) => sandbox,
             None => sandbox().await,

@@ -198,7 +198,7 @@ mod tests {
         for (name, url) in [("file_name", "content_url"), ("name", "attachment_url"), ("filename", "url")] {
             let file = json!({"id": 1, name: "cup.jpg", url: "https://cdn.example.com/1?sig=x", "size": 1200,
                 "content_type": "image/jpeg"});
-            assert_eq!(files(json!([file])), [one.clone()]);
+            assert_eq!(files(json!([file])), std::slice::from_ref(&one));
         }
         for odd in [json!(null), json!("x"), json!([]), json!([null, 7, "x"])] {
             assert_eq!(files(odd), []);
