@@ -126,7 +126,7 @@ async fn a_delivery_is_shown_with_its_body_to_admins_alone(db: Arc<Database>) {
     let kept = app.deliveries(&hook.connector).await;
     let path = format!("/deliveries/{}", kept[0]["id"].as_str().unwrap());
 
-    for filter in ["", "?state=received", &format!("?connector={}", hook.connector)] {
+    for filter in ["", "?state=processed", &format!("?connector={}", hook.connector)] {
         let page = admin.open(&format!("/deliveries{filter}")).await;
         assert!(page.text.contains(&path) && page.text.contains("came again 1 times"), "{filter}: {}", page.text);
     }

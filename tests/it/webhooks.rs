@@ -78,7 +78,7 @@ async fn events_of_every_provider_are_taken_and_forgeries_are_not(db: Arc<Databa
         assert_eq!(app.sent(&hook.unsigned()).await, 401, "{who}");
 
         let kept = app.deliveries(&hook.connector).await;
-        assert_eq!((kept.len(), &kept[0]["state"]), (1, &json!("received")), "{who}: {kept:?}");
+        assert_eq!((kept.len(), &kept[0]["state"]), (1, &json!("processed")), "{who}: {kept:?}");
         assert!(kept[0]["job"].is_string() && kept[0]["provider_type"].is_string(), "{who}: {kept:?}");
         let webhook = app.webhook(&hook.connector).await;
         assert_eq!((&webhook["status"], &webhook["failures"]), (&json!("active"), &json!(2)), "{who}: {webhook}");
@@ -172,7 +172,7 @@ async fn a_form_is_verified_as_it_came_and_what_is_no_text_is_kept_to_be_looked_
 
     let kept = app.deliveries(&connector).await;
     let states: Vec<&str> = kept.iter().filter_map(|one| one["state"].as_str()).collect();
-    assert_eq!(states, ["unreadable", "received"]);
+    assert_eq!(states, ["unreadable", "processed"]);
     let webhook = app.webhook(&connector).await;
     let reasons: Vec<_> =
         webhook["rejections"].as_array().unwrap().iter().map(|one| (&one["reason"], &one["count"])).collect();
@@ -338,7 +338,6 @@ async fn large_and_slow_requests_keep_nobody_else_waiting(db: Arc<Database>) {
     for _ in 0..100 {
         slow.push(open("{}Content-Length: 5000\r\n\r\n{").await);
         slow.push(open("POST /ho").await);
-        slow.push(TcpStream::connect(host).await.unwrap());
     }
 
     let mut told = open("{}Content-Length: 52428800\r\n\r\n").await;
@@ -359,7 +358,7 @@ async fn large_and_slow_requests_keep_nobody_else_waiting(db: Arc<Database>) {
     app.advance(Duration::from_secs(31));
     for (number, socket) in slow.iter_mut().enumerate() {
         let heard = answer(socket).await;
-        assert!(if number % 3 == 0 { heard.contains(" 408 ") } else { heard.is_empty() }, "{number}: {heard}");
+        assert!(if number % 2 == 0 { heard.contains(" 408 ") } else { heard.is_empty() }, "{number}: {heard}");
     }
     assert_eq!(app.sent(&hook.event("2")).await, 200);
 }
@@ -403,7 +402,8 @@ async fn bodies_are_for_those_who_may_see_them_and_for_nobody_of_another_organis
     for (query, field) in [("state=x", "state"), ("cursor=x", "cursor"), ("limit=0", "limit")] {
         assert_eq!(app.get(&format!("/deliveries?{query}")).await.problem(422, "invalid").json["field"], field);
     }
-    let seen = app.get(&format!("/deliveries/{first}")).await.expect(200).json;
+    let reads = app.key_with(&["connectors:read"]).await;
+    let seen = app.call(Method::GET, &format!("/deliveries/{first}"), Some(&reads), None).await.expect(200).json;
     assert!(seen["body"].is_null(), "{seen}");
     assert_eq!(seen["headers"]["x-zendesk-webhook-signature"], "[masked]", "{seen}");
     let seen = app.delivery(first).await;

@@ -119,7 +119,10 @@ async fn bad_requests_use_up_nothing_of_the_good_ones(db: Arc<Database>) {
     }
     assert_eq!(app.sent(&hook.event("last")).await, 200);
 
-    let webhook = app.webhook(&hook.connector).await;
+    let reads = app.key_with(&["connectors:read"]).await;
+    let path = format!("/connectors/{}/webhook", hook.connector);
+    holdfast_app::hooks::round(&app.app).await;
+    let webhook = &app.call(Method::GET, &path, Some(&reads), None).await.expect(200).json["data"][0];
     assert_eq!((&webhook["failures"], &webhook["status"]), (&json!(0), &json!("active")), "{webhook}");
     assert_eq!((&webhook["gone_at"], &webhook["refused"]), (&Value::Null, &json!(0)), "{webhook}");
     let unsigned = &webhook["rejections"][0];

@@ -4,7 +4,7 @@ use holdfast_sandbox::{EventAttempt, EventOrder};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::service::TestApp;
+use crate::{service::TestApp, wait::until};
 
 /// The webhook of a connector.
 pub struct Hook {
@@ -94,8 +94,11 @@ impl TestApp {
     /// # Panics
     /// When the answer is no list.
     pub async fn deliveries(&self, connector: &str) -> Vec<Value> {
-        let answer = self.get(&format!("/deliveries?connector={connector}")).await.expect(200);
-        answer.json["data"].as_array().expect("a list").clone()
+        let look = async || {
+            let answer = self.get(&format!("/deliveries?connector={connector}")).await.expect(200);
+            answer.json["data"].as_array().expect("a list").clone()
+        };
+        until("the queue has done its part", look, |all| all.iter().all(|one| one["state"] != "received")).await
     }
 
     /// One delivery with all that a key for jobs sees.

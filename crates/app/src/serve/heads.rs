@@ -1,4 +1,4 @@
-//! A listener whose connections send the head of a request in time: who dribbles it, or says nothing at all, is hung up on.
+//! A listener whose connections send the head of a request in time: who dribbles it is hung up on.
 //! What comes after the head has limits of its own, where it is read.
 
 use std::{
@@ -22,7 +22,7 @@ use tokio::{
 };
 use tracing::debug;
 
-/// For the head of a request, from its first byte on; of a new connection's first, from its start on.
+/// For the head of a request, from its first byte on.
 const LIMIT: Duration = Duration::from_secs(30);
 /// Ends a head (RFC 9112 section 2.1).
 const END: &[u8; 4] = b"\r\n\r\n";
@@ -63,8 +63,8 @@ impl Listener for HeadsInTime {
             debug!(%error, "a connection could not be told to send at once");
         }
         let clock = Arc::clone(&self.clock);
-        let deadline = Some(limit(&clock));
-        (InTime { stream, clock, part: Part::Head { seen: 0, matched: 0 }, deadline }, peer)
+        // Nothing is due yet: clients keep a spare connection, and say nothing on it for minutes.
+        (InTime { stream, clock, part: Part::Head { seen: 0, matched: 0 }, deadline: None }, peer)
     }
 
     fn local_addr(&self) -> io::Result<Self::Addr> {
