@@ -60,7 +60,7 @@ async fn what_a_file_describes_is_connected_fails_and_is_reconnected_in_place() 
             chromium.shows("This connector belongs to octocat, and you signed in to hubot").await;
             assert_eq!(app.show(&id).await["health"], "auth_failed");
 
-            chromium.press("Reconnect").await;
+            chromium.press("Try again").await;
             chromium.heading(CONSENT).await;
             chromium.press("Allow").await;
             chromium.shows("octocat is connected").await;

@@ -99,12 +99,12 @@ impl House {
     }
 }
 
-/// A job that has failed, of an event with a name that somebody gave.
+/// A job that has failed, of a kind that nobody works off here, with a name that somebody gave.
 async fn job(app: &TestApp, connector: &str) -> String {
     let (store, at) = (&app.app.store, app.app.seams.clock.now());
     let job = NewJob {
         org: app.org.clone(),
-        kind: Kind::Event,
+        kind: Kind::Sync,
         key: "event 1".to_owned(),
         connector: Some(connector.into()),
         subject: NAMES[2].to_owned(),
@@ -113,12 +113,12 @@ async fn job(app: &TestApp, connector: &str) -> String {
         at,
     };
     let id = store.enqueue(&job).await.unwrap().id().to_string();
-    let wanted = JobsWanted { kind: Kind::Event, count: 1, per_connector: 1, lease: LIFE };
+    let wanted = JobsWanted { kind: Kind::Sync, count: 1, per_connector: 1, lease: LIFE };
     let claims = store.claim_jobs(&wanted, &mut Turn::default(), at).await.unwrap();
     let attempt = Attempt {
         claimed: claims.jobs[0].clone(),
         outcome: Outcome::Failed(Fault::new("refused", NAMES[3]), Retry::Never),
-        policy: app.app.config.jobs.policy(Kind::Event),
+        policy: app.app.config.jobs.policy(Kind::Sync),
         unit: 0.5,
         at,
     };
