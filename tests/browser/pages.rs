@@ -56,6 +56,7 @@ struct House {
     agent: String,
     run: String,
     job: String,
+    delivery: String,
 }
 
 impl House {
@@ -82,7 +83,10 @@ impl House {
             let _made = ada.press(&app.at("/settings/keys"), "/settings/keys", &fields).await.expect(200);
         }
         let job = job(&app, &connector).await;
-        Self { app, connector, agent, run, job }
+        let hook = app.zendesk_hook("initech").await;
+        assert_eq!(app.sent(&hook.event("1")).await, 200);
+        let delivery = app.deliveries(&hook.connector).await[0]["id"].as_str().unwrap().to_owned();
+        Self { app, connector, agent, run, job, delivery }
     }
 
     /// The path with what is here in it.
@@ -90,6 +94,7 @@ impl House {
         let id = match declared.split('/').nth(1) {
             Some("agents") => &self.agent,
             Some("jobs") => &self.job,
+            Some("deliveries") => &self.delivery,
             _ => &self.connector,
         };
         let filled = declared.replace("{id}", id).replace("{provider}", "zendesk");

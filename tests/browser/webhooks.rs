@@ -37,7 +37,7 @@ async fn a_webhook_is_set_up_and_its_deliveries_are_looked_at() {
             chromium.open(&app.at(&format!("/connectors/{id}/webhook"))).await;
             chromium.shows("Their signature is wrong").await;
             chromium.inspect("webhook-working").await;
-            chromium.follow("Deliveries").await;
+            chromium.follow("Its deliveries").await;
             chromium.heading("Deliveries").await;
             chromium.inspect("deliveries").await;
             let kept = app.deliveries(&id).await;
