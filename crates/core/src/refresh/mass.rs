@@ -161,8 +161,13 @@ impl Engine {
         let incident = match self.ports.store.incident(app).await {
             Ok(incident) => incident,
             Err(error) => {
-                warn!(error = %chain(&error), "could not look for an incident of {provider}; its verdict is held");
-                return Some(self.hold(snapshot, answer_lost));
+                // Trouble of ours says nothing about the provider, and is over soon: it is looked at again then.
+                warn!(error = %chain(&error), "could not look for an incident of {provider}; no verdict yet");
+                let failures = snapshot.credential.backoff.failures.saturating_add(1);
+                let pause =
+                    timing::pause(Trouble::Ours, None, None, failures, self.ports.random.unit(), &self.settings);
+                let retry_at = self.now() + timing::delta(pause);
+                return Some(Marks { trouble: Trouble::Ours, retry_at, failures, answer_lost });
             }
         };
         // After that wait: of many refusals at the same moment, the last one sees all.

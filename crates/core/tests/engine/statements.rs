@@ -12,7 +12,7 @@ use std::{
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use holdfast_core::{
-    AppId, ConnectorId, CredentialId, ExchangeId, Health, OrgId, Snapshot, TokenSet, Version,
+    AppId, ConnectorId, CredentialId, Engine, ExchangeId, Health, OrgId, Snapshot, TokenSet, Version,
     credential::{Reason, Trouble},
     health::Event,
     ports::{
@@ -74,6 +74,8 @@ impl Troubled {
     }
 }
 
+const LONGER_THAN_ANY_BACK_OFF: Duration = Duration::from_mins(6);
+
 const OUTCOMES: [(Meets, bool); 8] = [
     (Meets::Failure, false),
     (Meets::Failure, true),
@@ -96,15 +98,7 @@ async fn no_trouble_at_any_statement_loses_a_grant_that_a_living_replica_holds()
             if lost {
                 rig.endpoint.script([Script::Lost]);
             }
-            let troubled = Arc::new(Troubled {
-                replica: rig.store.replica(),
-                shared: rig.store.clone(),
-                clock: rig.clock.clone(),
-                meets,
-                at,
-                so_far: AtomicUsize::new(0),
-            });
-            let a = rig.engine("a", rig.endpoint.clone(), troubled.clone(), troubled.clone(), troubled.replica.clone());
+            let (troubled, a) = with_trouble(&rig, meets, at);
             let b = rig.replica("b").0;
 
             for _ in 0..6 {
@@ -115,8 +109,7 @@ async fn no_trouble_at_any_statement_loses_a_grant_that_a_living_replica_holds()
                     let waited = rig.clock.uptime() - asked;
                     assert!(waited <= rig.settings.wait_bound, "{place}: a caller waited for {waited:?}");
                 }
-                // Longer than any back-off, and than a verdict is held that nobody could look at.
-                rig.pass(Duration::from_mins(20)).await;
+                rig.pass(LONGER_THAN_ANY_BACK_OFF).await;
             }
 
             let end = rig.store.row(&connector);
@@ -141,6 +134,46 @@ async fn no_trouble_at_any_statement_loses_a_grant_that_a_living_replica_holds()
             }
         }
     }
+}
+
+/// A database that is away for a moment says nothing about a provider: a refusal is a verdict as soon as it is back, not
+/// as late as one that is held while a provider refuses all.
+#[tokio::test(start_paused = true)]
+async fn a_refusal_is_declared_within_a_back_off_of_any_trouble_at_its_statements() {
+    for meets in [Meets::Failure, Meets::Silence] {
+        for at in 1.. {
+            let place = format!("{meets:?} at statement {at}");
+            let rig = Rig::new();
+            let connector = rig.expired_connector("con");
+            rig.endpoint.revoke();
+            let (troubled, engine) = with_trouble(&rig, meets, at);
+
+            ask(&engine, &connector).await.unwrap_err();
+            let marked = rig.store.row(&connector).credential.degraded.map(|mark| mark.class);
+            assert!(marked.is_none_or(|class| class == Trouble::Ours), "{place}: {marked:?}");
+            rig.pass(LONGER_THAN_ANY_BACK_OFF).await;
+            ask(&engine, &connector).await.unwrap_err();
+
+            assert_eq!(rig.store.row(&connector).health, Health::AuthFailed, "{place}");
+            if !troubled.has_met() {
+                break;
+            }
+        }
+    }
+}
+
+/// A replica whose store meets this at one statement.
+fn with_trouble(rig: &Rig, meets: Meets, at: usize) -> (Arc<Troubled>, Arc<Engine>) {
+    let troubled = Arc::new(Troubled {
+        replica: rig.store.replica(),
+        shared: rig.store.clone(),
+        clock: rig.clock.clone(),
+        meets,
+        at,
+        so_far: AtomicUsize::new(0),
+    });
+    let engine = rig.engine("a", rig.endpoint.clone(), troubled.clone(), troubled.clone(), troubled.replica.clone());
+    (troubled, engine)
 }
 
 #[async_trait]
