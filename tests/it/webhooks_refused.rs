@@ -13,6 +13,7 @@ on_both! {
     trouble_of_ours_is_never_gone_however_long_it_lasts,
     bad_requests_use_up_nothing_of_the_good_ones,
     a_failed_connector_keeps_its_events_up_to_its_limits,
+    an_event_whose_job_a_person_discards_has_failed_until_it_is_tried_again,
     a_disconnected_connectors_address_is_gone_in_the_end_and_back_with_it,
     a_stranger_switches_nobody_off,
     addresses_of_what_is_gone_or_never_was_say_so,
@@ -128,6 +129,28 @@ async fn bad_requests_use_up_nothing_of_the_good_ones(db: Arc<Database>) {
     let unsigned = &webhook["rejections"][0];
     assert_eq!((&unsigned["reason"], &unsigned["count"]), (&json!("no_signature"), &json!(60)), "{webhook}");
     assert!(unsigned["samples"].as_array().unwrap().is_empty(), "samples are for who sees jobs");
+}
+
+async fn an_event_whose_job_a_person_discards_has_failed_until_it_is_tried_again(db: Arc<Database>) {
+    let app = start(&db).await;
+    let id = app.connect("acme").await;
+    let hook = app.hook(&id, "zendesk", "acme", json!({ "secret": "zendesk-signing-secret" })).await;
+    app.fail(&id).await;
+    assert_eq!(send(&app, &hook, 2, "a").await, [200, 200]);
+    let kept = app.deliveries(&id).await;
+    let job = kept[0]["job"].as_str().unwrap();
+    let states = async || {
+        holdfast_app::hooks::forget(&app.app).await;
+        let kept = app.deliveries(&id).await;
+        kept.iter().map(|one| one["state"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+
+    let _gone = app.post(&format!("/jobs/{job}/discard"), json!({})).await.expect(200);
+    assert_eq!(states().await, ["failed", "parked"], "the other one waits on");
+
+    assert_eq!(app.consent(&app.reconnect_link(&id).await).await.title(), "Connected");
+    let _again = app.post(&format!("/jobs/{job}/retry"), json!({})).await.expect(200);
+    until("both are processed", states, |states| states.iter().all(|state| state == "processed")).await;
 }
 
 /// WR-07 (2)

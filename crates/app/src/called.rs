@@ -25,11 +25,10 @@ pub(crate) fn parts(app: &App, provider: &str, account: &str, name: &str) -> Str
 }
 
 /// Scopes in the words of who consents; those that the provider's adapter does not ask for stay as they are.
-pub(crate) fn scopes(app: &App, provider: &str, scopes: &[String]) -> String {
-    let asked = app.providers().find(provider).map_or(&[][..], |adapter| adapter.about().scopes);
-    let words = |name: &str| asked.iter().find(|scope| scope.name == name).map(|scope| scope.words);
-    let said: Vec<_> = scopes.iter().map(|name| words(name).unwrap_or(name)).collect();
-    said.join("; ")
+pub(crate) fn scopes(app: &App, provider: &str, scopes: &[String]) -> Vec<String> {
+    let about = app.providers().find(provider).map(|adapter| adapter.about());
+    let words = |name: &str| about.and_then(|about| about.scope_words(name)).unwrap_or(name).to_owned();
+    scopes.iter().map(|name| words(name)).collect()
 }
 
 /// What the grant of a connector that has failed most likely died of, and what to do about it, where its provider knows

@@ -82,7 +82,7 @@ pub async fn round(app: &App) {
     app.hooks.keys.fetch_wanted(app).await;
 }
 
-/// Events whose jobs were given up are; then bodies and rows go that were kept for long enough.
+/// Events whose jobs were given up have failed; then bodies and rows go that were kept for long enough.
 pub async fn forget(app: &App) {
     if let Err(error) = app.store.fail_given_up_deliveries(app.seams.clock.now()).await {
         warn!(error = format!("{:#}", anyhow::Error::new(error)), "could not look for events that were given up");

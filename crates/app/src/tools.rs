@@ -257,8 +257,7 @@ impl Checked {
             None => needed.iter().copied().filter(ungranted).collect(),
         };
         let about = self.provider.about();
-        let words =
-            |name: &str| about.scopes.iter().find(|scope| scope.name == name).map(|scope| scope.words.to_owned());
+        let words = |name: &str| about.scope_words(name).map(str::to_owned);
         missing.into_iter().map(|name| LackedScope { name: name.to_owned(), words: words(name) }).collect()
     }
 

@@ -63,7 +63,7 @@ impl fmt::Display for Fingerprint {
 }
 
 /// Lower-case hex digits.
-pub(crate) fn hex(bytes: &[u8]) -> String {
+pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
         write!(text, "{byte:02x}").expect("writing to a String cannot fail");
         text

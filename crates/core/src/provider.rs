@@ -236,6 +236,11 @@ pub struct About {
 }
 
 impl About {
+    /// What a scope allows, in the words of who consents; `None`: it is none that is asked for.
+    pub fn scope_words(&self, name: &str) -> Option<&'static str> {
+        self.scopes.iter().find(|scope| scope.name == name).map(|scope| scope.words)
+    }
+
     /// Whether a key that a person copies is a way in: the only one, or beside OAuth.
     pub fn takes_keys(&self) -> bool {
         self.key_help.is_some()

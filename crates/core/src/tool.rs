@@ -9,6 +9,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::{
     api_client::ApiClient,
+    credential::hex,
     error::{Error, ErrorKind, Result, Retry},
     ports::{HttpFailure, Sent},
 };
@@ -121,10 +122,6 @@ impl ToolOutput {
     pub fn of(answer: &impl Serialize) -> Self {
         Self(serde_json::to_value(answer).expect("answers have string keys and no failing parts"))
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 
 /// Arguments as a tool's own type. The message names the argument, and what may stand there.

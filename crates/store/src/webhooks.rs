@@ -11,6 +11,7 @@ mod taken;
 use chrono::{DateTime, Utc};
 use holdfast_core::{
     AppId, ConnectorId, Health, OrgId,
+    credential::hex,
     ports::{Changed, StoreError},
 };
 use sea_orm::{ConnectionTrait, FromQueryResult};
@@ -254,7 +255,7 @@ impl Store {
         let mut random = [0; 16];
         self.inner.options.random.fill(&mut random);
         // No moment in it, as other ids have: who sends here should be able to guess nothing.
-        let id = random.iter().fold("hook_".to_owned(), |id, byte| format!("{id}{byte:02x}"));
+        let id = format!("hook_{}", hex(&random));
         let tx = self.transaction(doing).await?;
         let sealed = match new.secret {
             Some(secret) => Some(self.seal_secret(&tx, new.org, &id, secret).await?),

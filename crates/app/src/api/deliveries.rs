@@ -99,7 +99,8 @@ pub(super) async fn list(
     let state = match query.state.as_deref() {
         None => None,
         Some(word) => Some(DeliveryState::parse(word).ok_or_else(|| {
-            Problem::invalid("state", "state is one of received, parked, processed, failed, unreadable.")
+            let states = DeliveryState::ALL.map(DeliveryState::as_str).join(", ");
+            Problem::invalid("state", format!("state is one of {states}."))
         })?),
     };
     if query.cursor.as_deref().is_some_and(|cursor| !cursor.starts_with("dlv_")) {

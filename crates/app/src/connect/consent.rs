@@ -375,7 +375,7 @@ async fn checked(
     progress::note(app, session, progress).await;
     let indispensable = asked.provider.indispensable(&missing);
     if !indispensable.is_empty() {
-        let scopes = vec![called::scopes(app, asked.provider.about().id, &indispensable)];
+        let scopes = called::scopes(app, asked.provider.about().id, &indispensable);
         return Err(Ending::MissingScopes { scopes });
     }
     let actor = actor(app, session, asked, &identity).await;

@@ -230,7 +230,7 @@ impl Ended {
             ),
             Ending::MissingScopes { scopes } => (
                 "A permission is missing".to_owned(),
-                format!("{name} did not grant: {}. {} and allow all of it.", scopes.join(", "), capitalised(open)),
+                format!("{name} did not grant: {}. {} and allow all of it.", scopes.join("; "), capitalised(open)),
             ),
             Ending::Taken { account, .. } => (
                 format!("{account} is connected already"),

@@ -3,7 +3,9 @@
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use chrono::{DateTime, TimeDelta, Utc};
 use holdfast_core::{
-    AppId, ConnectorId, OrgId, mask,
+    AppId, ConnectorId, OrgId,
+    credential::hex,
+    mask,
     ports::StoreError,
     webhook::{SecretFrom, Webhook, WebhookFacts},
 };
@@ -238,5 +240,5 @@ fn checked(facts: &WebhookFacts, secret: &SecretString) -> Result<SecretString, 
 fn new_secret(app: &App) -> SecretString {
     let mut random = [0; 32];
     app.seams.random.fill(&mut random);
-    SecretString::from(random.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}")))
+    SecretString::from(hex(&random))
 }

@@ -17,7 +17,7 @@ use url::Url;
 
 use self::{
     passing::Passing,
-    timely::{Late, Timely},
+    timely::{Timely, TooLate},
 };
 use super::guard::{Guard, GuardedResolver, Way};
 
@@ -108,14 +108,9 @@ impl Http for GuardedHttp {
         let mut outgoing = reqwest::Request::new(request.method, request.url);
         *outgoing.headers_mut() = request.headers;
         let progress = Progress::default();
-        let mut late = Late::default();
         *outgoing.body_mut() = match request.body {
             Body::Bytes(bytes) if bytes.is_empty() => None,
-            Body::Bytes(bytes) => {
-                let (body, noted) = Timely::new(bytes, limit);
-                late = noted;
-                Some(reqwest::Body::wrap(body))
-            }
+            Body::Bytes(bytes) => Some(reqwest::Body::wrap(Timely::new(bytes, limit))),
             Body::Once(stream) => Some(reqwest::Body::wrap_stream(progress.of(stream))),
         };
         match progress.head_within(limit, client.execute(outgoing)).await {
@@ -124,7 +119,9 @@ impl Http for GuardedHttp {
                 let body = axum::body::Body::new(rest);
                 Ok(HttpResponse { status: head.status, headers: head.headers, body: read(body, limit, host) })
             }
-            Some(Err(error)) => Err(failure(&error, error.is_connect() || error.is_builder() || late.is(), &host)),
+            Some(Err(error)) => {
+                Err(failure(&error, error.is_connect() || error.is_builder() || TooLate::caused(&error), &host))
+            }
             None => Err(silent(limit, &host)),
         }
     }

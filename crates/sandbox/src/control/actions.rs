@@ -1,6 +1,6 @@
 //! What the buttons of the control page do, and what Holdfast makes of it.
 
-use crate::faults::Canned;
+use crate::faults::{Canned, Faults};
 use crate::handle::Helpdesk;
 use crate::http::{Answer, Request, find, pairs};
 
@@ -110,6 +110,13 @@ pub(super) fn act(desks: &[Helpdesk], request: &Request) -> Answer {
     Answer::empty(303).header("location", format!("/control?done={}&at={at}#{at}", action.name))
 }
 
+/// Every answer is an outage's, for a while.
+pub(super) fn take_down(faults: &mut Faults) {
+    let down = Canned::new(503, "<h1>Down for maintenance</h1>").content_type("text/html").for_secs(DOWN_SECS);
+    faults.token_answer = Some(down.clone());
+    faults.api_answer = Some(down);
+}
+
 fn run(action: &str, desk: &Helpdesk, grant: Option<u64>) {
     match action {
         "write" => {
@@ -127,11 +134,7 @@ fn run(action: &str, desk: &Helpdesk, grant: Option<u64>) {
             faults.delay_ms = SLOW_MS;
             faults.api_delay_ms = SLOW_MS;
         }),
-        "fail" => desk.trouble(|faults| {
-            let down = Canned::new(503, "<h1>Down for maintenance</h1>").content_type("text/html").for_secs(DOWN_SECS);
-            faults.token_answer = Some(down.clone());
-            faults.api_answer = Some(down);
-        }),
+        "fail" => desk.trouble(take_down),
         "calm" => desk.calm(),
         other => unreachable!("{other} stands in the list of actions"),
     }

@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
+use super::actions::take_down;
 use crate::desk::{World, locked};
-use crate::faults::{Canned, Faults};
+use crate::faults::Faults;
 use crate::http::{Answer, Request, each, escape, find, pairs};
 use crate::{Freshdesk, FrontRig, GoogleRig, Gorgias, PipedriveRig, Shop};
 
-/// For how long an outage lasts.
-const DOWN_SECS: u64 = 60;
 const ACME: &str = "acme";
 const ADA: &str = "ada";
 
@@ -152,9 +151,7 @@ fn run(world: &Arc<World>, id: &str, action: &str) {
     let trouble = |faults: &mut Faults| {
         *faults = Faults::default();
         if action == "fail" {
-            let down = Canned::new(503, "<h1>Down for maintenance</h1>").content_type("text/html").for_secs(DOWN_SECS);
-            faults.token_answer = Some(down.clone());
-            faults.api_answer = Some(down);
+            take_down(faults);
         }
     };
     match id {

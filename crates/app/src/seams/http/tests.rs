@@ -163,13 +163,13 @@ async fn a_body_that_is_asked_for_too_late_is_not_sent() {
         let _cut = stream.read_to_end(&mut bytes).await;
         seen.send(String::from_utf8_lossy(&bytes).into_owned()).unwrap();
     });
-    let (body, late) = Timely::new(Bytes::from_static(b"refresh_token=spent-meanwhile"), Duration::ZERO);
+    let body = Timely::new(Bytes::from_static(b"refresh_token=spent-meanwhile"), Duration::ZERO);
     let http = local();
     let client = &http.guarded.single;
 
     let error = client.post(url).body(reqwest::Body::wrap(body)).send().await.unwrap_err();
 
-    assert!(late.is() && error.source().is_some(), "{error:?}");
+    assert!(TooLate::caused(&error) && error.source().is_some(), "{error:?}");
     let seen = all.recv().await.unwrap();
     assert!(!seen.contains("spent-meanwhile"), "{seen}");
 }

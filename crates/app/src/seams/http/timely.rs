@@ -1,11 +1,8 @@
 //! A body that is given out in time or not at all.
 
 use std::{
+    error::Error,
     pin::Pin,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
     task::{Context, Poll},
     time::Duration,
 };
@@ -26,30 +23,31 @@ pub(super) struct Timely {
     bytes: Option<Bytes>,
     /// By [`Clock::uptime`].
     until: Duration,
-    late: Late,
 }
 
-/// Whether a body was asked for too late: then nothing of it was written.
-#[derive(Clone, Default)]
-pub(super) struct Late(Arc<AtomicBool>);
-
-impl Late {
-    /// What it was.
-    pub(super) fn is(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
-/// Asked for too late.
+/// Asked for too late: nothing of it was written.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("the process stood still for too long; nothing was sent")]
 pub(super) struct TooLate;
 
 impl Timely {
     /// One that is given out for so long from now.
-    pub(super) fn new(bytes: Bytes, within: Duration) -> (Self, Late) {
-        let late = Late::default();
-        (Self { bytes: Some(bytes), until: SystemClock.uptime() + within, late: late.clone() }, late)
+    pub(super) fn new(bytes: Bytes, within: Duration) -> Self {
+        Self { bytes: Some(bytes), until: SystemClock.uptime() + within }
+    }
+}
+
+impl TooLate {
+    /// Whether that is why a request failed.
+    pub(super) fn caused(error: &(dyn Error + 'static)) -> bool {
+        let mut cause = Some(error);
+        while let Some(this) = cause {
+            if this.is::<Self>() {
+                return true;
+            }
+            cause = this.source();
+        }
+        false
     }
 }
 
@@ -60,7 +58,6 @@ impl Body for Timely {
     fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, TooLate>>> {
         let Some(bytes) = self.bytes.take() else { return Poll::Ready(None) };
         if SystemClock.uptime() >= self.until {
-            self.late.0.store(true, Ordering::Relaxed);
             return Poll::Ready(Some(Err(TooLate)));
         }
         Poll::Ready(Some(Ok(Frame::data(bytes))))

@@ -206,7 +206,7 @@ fn steps(provider: &AskedOf<'_>, progress: &Progress, failed: Option<At>, workin
     let granted = permissions.map(|permissions| match (&permissions.missing[..], permissions.told) {
         ([], true) => "All that was asked for".to_owned(),
         ([], false) => format!("{provider} does not say what it granted; the test tells"),
-        (missing, _) => format!("Not allowed: {}", called::scopes(app, id, missing)),
+        (missing, _) => format!("Not allowed: {}", called::scopes(app, id, missing).join("; ")),
     });
     let test = progress.test.as_ref().map(|test| match test {
         Ok(latency) => format!("{provider} answered in {latency} ms"),

@@ -367,7 +367,7 @@ fn test_view(app: &App, view: &ConnectorView, found: LastTest, now: DateTime<Utc
         who: who(identity),
         account: text("account"),
         all_granted: found.missing.is_empty() && asked > 0,
-        missing: called::scopes(app, &view.snapshot.provider, &found.missing),
+        missing: called::scopes(app, &view.snapshot.provider, &found.missing).join("; "),
         latency: format!("{} ms", found.latency_ms),
         room: found.room.map(|(left, all)| format!("{left} of {all} calls")),
         next: found.error.as_ref().map(|(kind, _)| words::after_test(kind, failed)),
@@ -391,10 +391,11 @@ fn overview(app: &App, view: &ConnectorView, now: DateTime<Utc>) -> Overview {
     let credential = &view.snapshot.credential;
     let tokens = credential.secret.tokens();
     let works = view.snapshot.health == Health::Connected;
-    let asked = app.providers().find(&view.snapshot.provider).map_or(&[][..], |adapter| adapter.about().scopes);
+    let about = app.providers().find(&view.snapshot.provider).map(|adapter| adapter.about());
+    let asked = about.map_or(&[][..], |about| about.scopes);
     let granted = tokens.map(|tokens| &tokens.scopes[..]).unwrap_or_default();
     let known = !granted.is_empty();
-    let named = |name: &str| asked.iter().find(|scope| scope.name == name).map(|scope| scope.words);
+    let named = |name: &str| about.and_then(|about| about.scope_words(name));
     let has = granted.iter().map(|name| ScopeLine { name: name.clone(), words: named(name), missing: false });
     let lacks = asked.iter().filter(|scope| known && !granted.iter().any(|name| name == scope.name));
     let lacks = lacks.map(|scope| ScopeLine { name: scope.name.to_owned(), words: Some(scope.words), missing: true });

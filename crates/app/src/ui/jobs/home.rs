@@ -17,6 +17,7 @@ use super::{JobLine, Of, kind_words};
 use crate::{
     app::App,
     ui::{
+        connectors::query,
         live,
         parts::Choice,
         person::Person,
@@ -53,19 +54,12 @@ impl Asked {
 
 /// Where the list stands with this filter, to be gone on from.
 pub(super) fn address(filter: &JobFilter, more: &[(&str, &str)]) -> String {
-    let mut query = url::form_urlencoded::Serializer::new(String::new());
     let words = [
-        ("kind", filter.kind.map(Kind::as_str)),
-        ("state", filter.state.map(JobState::as_str)),
-        ("connector", filter.connector.as_ref().map(ConnectorId::as_str)),
+        ("kind", filter.kind.map_or("", Kind::as_str)),
+        ("state", filter.state.map_or("", JobState::as_str)),
+        ("connector", filter.connector.as_ref().map_or("", ConnectorId::as_str)),
     ];
-    for (name, word) in words {
-        if let Some(word) = word {
-            query.append_pair(name, word);
-        }
-    }
-    query.extend_pairs(more);
-    format!("/jobs?{}", query.finish())
+    format!("/jobs{}", query(&[&words, more].concat()))
 }
 
 #[derive(Serialize)]
@@ -145,7 +139,7 @@ pub(super) async fn show(
 }
 
 fn did(word: &str, number: usize) -> Option<String> {
-    let jobs = if number == 1 { "1 job".to_owned() } else { format!("{number} jobs") };
+    let jobs = words::counted(number as u64, "job");
     match (word, number) {
         ("retried" | "discarded", 0) => Some("None of these could be changed: nothing was done.".to_owned()),
         ("retried", _) => Some(format!("Trying {jobs} again.")),
