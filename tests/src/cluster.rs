@@ -186,7 +186,7 @@ impl Cluster {
 
     /// One more API key: its id and the key.
     pub async fn new_key(&self, name: &str) -> (String, String) {
-        let scopes = "connectors:read,connectors:write,tokens:read,tools";
+        let scopes = "connectors:read,connectors:write,tokens:read,tools,agents";
         let made = self.run(&["key", "create", "--org", ORG, "--name", name, "--scope", scopes]).await;
         let text = |field: &str| made[field].as_str().expect("it is there").to_owned();
         (text("id"), text("key"))

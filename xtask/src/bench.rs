@@ -4,7 +4,7 @@ use anyhow::{bail, ensure};
 
 use crate::{
     apt,
-    postgres::{self, Postgres},
+    postgres::{self, Keeps, Postgres},
     run,
     test::BUILD_BOUND,
     workspace::{Kind, Workspace, cargo},
@@ -28,7 +28,7 @@ pub(crate) fn run(passed_on: &[String]) -> anyhow::Result<bool> {
     bench.args(["build", "--release", "-p", "holdfast-tests", "--bin", "bench", "--bin", "worker"]);
     run::must(&mut bench, BUILD_BOUND)?;
 
-    let server = plan.start()?;
+    let server = plan.start(Keeps::Always)?;
     let mut bench = std::process::Command::new(workspace.target.join("release/bench"));
     bench.args(passed_on).current_dir(&workspace.root).env(postgres::VARIABLE, server.url());
     let status = run::run(&mut bench, BUILD_BOUND)?;

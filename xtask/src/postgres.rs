@@ -103,7 +103,7 @@ impl Plan {
         matches!(self, Self::Install).then(|| Missing { what: "PostgreSQL", packages: vec![PACKAGE], or })
     }
 
-    pub(crate) fn start(self) -> anyhow::Result<Postgres> {
+    pub(crate) fn start(self, keeps: Keeps) -> anyhow::Result<Postgres> {
         let bin = match self {
             Self::Given(url) => return Ok(Postgres::Given(url)),
             Self::Own(bin) => bin,
@@ -114,7 +114,7 @@ impl Plan {
         let mut tries = 0;
         loop {
             tries += 1;
-            match Server::start(&bin) {
+            match Server::start(&bin, keeps) {
                 Ok(server) => return Ok(Postgres::Own(server)),
                 Err(error) if tries < 3 && !run::stopped() => eprintln!("PostgreSQL did not start: {error:#}"),
                 Err(error) => return Err(error),
@@ -124,7 +124,7 @@ impl Plan {
 }
 
 impl Server {
-    fn start(bin: &Path) -> anyhow::Result<Self> {
+    fn start(bin: &Path, keeps: Keeps) -> anyhow::Result<Self> {
         let user = user()?;
         let folder = tempfile::Builder::new()
             .prefix(PREFIX)
@@ -183,13 +183,9 @@ impl Server {
             None => program("postgres"),
         };
         postgres.arg("-D").arg(&data).arg("-k").arg(path).args(["-p", &port.to_string()]);
-        for setting in [
-            "listen_addresses=127.0.0.1",
-            "max_connections=300",
-            // Nothing here has to survive a power cut.
-            "fsync=off",
-            "full_page_writes=off",
-        ] {
+        for setting in
+            ["listen_addresses=127.0.0.1", "max_connections=300"].into_iter().chain(keeps.settings().iter().copied())
+        {
             postgres.args(["-c", setting]);
         }
         let output = fs::File::create(&log)?;
@@ -217,6 +213,24 @@ impl Server {
                 bail!("it is not ready; it said last: {}", last.into_iter().rev().collect::<Vec<_>>().join(" | "));
             }
             run::pause();
+        }
+    }
+}
+
+/// What is committed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Keeps {
+    /// Over everything but a power cut: nothing in a test has to survive one.
+    WhileThePowerIsOn,
+    /// As a server keeps it that people use, at its price.
+    Always,
+}
+
+impl Keeps {
+    fn settings(self) -> &'static [&'static str] {
+        match self {
+            Self::WhileThePowerIsOn => &["fsync=off", "full_page_writes=off"],
+            Self::Always => &[],
         }
     }
 }

@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::{
     apt, foreign,
-    postgres::{self, Postgres},
+    postgres::{self, Keeps, Postgres},
     redis::{self, Redis},
     report::{Ended, Report},
     run,
@@ -83,7 +83,7 @@ pub(crate) fn run(
     let mut servers = Servers::default();
     let started = postgres.is_none_or(|plan| {
         report.step("postgresql", || {
-            servers.postgres = Some(plan.start()?);
+            servers.postgres = Some(plan.start(Keeps::WhileThePowerIsOn)?);
             Ok(Ended::Well)
         })
     });

@@ -2,6 +2,7 @@
 
 mod bare;
 mod database;
+mod deliveries;
 mod endpoint;
 mod import;
 mod jobs;
@@ -33,13 +34,26 @@ const USAGE: &str = "usage: bench [--json] [--only PART]...
 
   --json        print JSON instead of a table
   --only PART   token, proxy, memory, start, pages, storm, wake, schedule, scan, kept,
-                import, mail or jobs; may be repeated
+                import, mail, jobs or deliveries; may be repeated
 
-HOLDFAST_TEST_POSTGRES: URL of a PostgreSQL server where databases may be created; storm, wake, schedule, scan, kept
-and jobs need it. mail needs python3-aiosmtpd.";
+HOLDFAST_TEST_POSTGRES: URL of a PostgreSQL server where databases may be created; storm, wake, schedule, scan, kept,
+jobs and deliveries need it. mail needs python3-aiosmtpd.";
 
-const PARTS: [&str; 13] = [
-    "token", "proxy", "memory", "start", "pages", "storm", "wake", "schedule", "scan", "kept", "import", "mail", "jobs",
+const PARTS: [&str; 14] = [
+    "token",
+    "proxy",
+    "memory",
+    "start",
+    "pages",
+    "storm",
+    "wake",
+    "schedule",
+    "scan",
+    "kept",
+    "import",
+    "mail",
+    "jobs",
+    "deliveries",
 ];
 
 /// Reads the arguments and measures. A missed goal is a figure, not an error; not being able to measure is one.
@@ -108,6 +122,9 @@ async fn measure(only: &[String]) -> anyhow::Result<Report> {
     }
     if wanted("jobs") {
         jobs::run(&mut report).await.context("jobs")?;
+    }
+    if wanted("deliveries") {
+        deliveries::run(&mut report).await.context("deliveries")?;
     }
     report.ended(machine::load_average());
     Ok(report)
