@@ -592,7 +592,7 @@ async fn a_bad_agent_is_told_where_and_what_to_write(db: Arc<Database>) {
         (
             json!({ "sample": "tag_and_answer_by_rule", "connectors": one, "trigger": { "kind": "cron" } }),
             "trigger.kind",
-            "manual or schedule",
+            "manual, schedule or events",
         ),
     ] {
         let told = app.post("/agents", body.clone()).await.problem(422, "invalid");
@@ -606,7 +606,7 @@ async fn an_agent_is_made_changed_and_deleted(db: Arc<Database>) {
     let app = TestApp::start(&db).await;
     let acme = app.import_with("acme", json!({ "alias": "old-7" })).await;
     let samples = app.get("/agent-samples").await.expect(200).json;
-    assert_eq!(samples["data"].as_array().unwrap().len(), 3);
+    assert_eq!(samples["data"].as_array().unwrap().len(), 4);
 
     let made = app
         .post("/agents", json!({ "sample": "annotate_urgent_tickets", "connectors": [{ "connector": "old-7" }] }))
@@ -616,7 +616,7 @@ async fn an_agent_is_made_changed_and_deleted(db: Arc<Database>) {
     let id = made.text_of("id");
     assert_eq!(made.header("location"), format!("/api/v1/agents/{id}"));
     assert_eq!((&made.json["name"], &made.json["status"]), (&json!("Annotate urgent tickets"), &json!("active")));
-    assert_eq!(made.json["trigger"], json!({ "kind": "schedule", "every_secs": 300 }));
+    assert_eq!(made.json["trigger"], json!({ "kind": "schedule", "every_secs": 300, "events": null }));
     let granted = |agent: &Value| -> Vec<(String, bool)> {
         let tools = agent["connectors"][0]["tools"].as_array().unwrap();
         tools

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "all of this is tests, most of it in functions that two databases run")]
 
 mod agents;
+mod agents_events;
 mod answers;
 mod canary;
 mod cli;

@@ -378,7 +378,7 @@ impl House {
             at,
         };
         let Made::Yes(agent) = store.create_agent(&new).await.unwrap() else { panic!("it is new") };
-        store.queue_run(&self.app.org, &agent, "somebody", false, at).await.unwrap();
+        store.queue_run(&self.app.org, &agent, "somebody", false, None, at).await.unwrap();
         // The forms of other rows have left runs that wait, too.
         let claimed = store.claim_runs(at, lease, 100).await.unwrap();
         let claimed = claimed.into_iter().find(|claimed| claimed.run.agent == agent).unwrap();

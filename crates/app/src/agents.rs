@@ -3,10 +3,14 @@
 //! - [`manage`]: what people and keys do to an agent.
 //! - [`samples`]: playbooks to begin with.
 //! - `run`: one run.
+//! - `by_event`: runs that events ask for.
 
+mod by_event;
 pub mod manage;
 mod run;
 pub mod samples;
+
+pub(crate) use by_event::EventRuns;
 
 use std::{
     sync::{
@@ -49,7 +53,7 @@ impl App {
     /// worker does the same by itself; this is for whoever wants to see the end of it.
     pub async fn run_due_agents(self: &Arc<Self>) -> Result<usize, StoreError> {
         let claimed = claim(self, BATCH).await?;
-        let runs = claimed.into_iter().map(|claimed| run::run(Arc::clone(self), claimed));
+        let runs = claimed.into_iter().map(|claimed| run::run(Arc::clone(self), claimed, |_| false));
         Ok(futures::future::join_all(runs).await.len())
     }
 }
@@ -87,7 +91,8 @@ pub(crate) async fn work(app: Arc<App>) {
                     let place = Arc::clone(&free).try_acquire_owned().ok();
                     let worker = Arc::clone(&app);
                     app.engine.spawn(async move {
-                        run::run(Arc::clone(&worker), claimed).await;
+                        // Why it ended stands in the run.
+                        let _ended = run::run(Arc::clone(&worker), claimed, |_| false).await;
                         drop(place);
                         // Somebody may have waited for the place.
                         worker.agents.wake();

@@ -87,6 +87,9 @@ pub async fn forget(app: &App) {
     if let Err(error) = app.store.fail_given_up_deliveries(app.seams.clock.now()).await {
         warn!(error = format!("{:#}", anyhow::Error::new(error)), "could not look for events that were given up");
     }
+    if let Err(error) = app.store.end_given_up_runs(app.seams.clock.now()).await {
+        warn!(error = format!("{:#}", anyhow::Error::new(error)), "could not look for runs that were given up");
+    }
     let (now, settings) = (app.seams.clock.now(), &app.config.webhooks);
     let before = |kept: Duration| now - TimeDelta::from_std(kept).unwrap_or(TimeDelta::MAX);
     let (bodies, rows) = (before(settings.keep_bodies), before(settings.keep));

@@ -18,7 +18,7 @@ use async_trait::async_trait;
 use holdfast_core::job::{Kind, Outcome, Policy, State};
 use holdfast_store::{ByHand, ClaimedJob};
 
-use crate::{app::App, hooks::Events};
+use crate::{agents::EventRuns, app::App, hooks::Events};
 
 pub(crate) use running::settle;
 pub(crate) use worker::{keep_alive, work};
@@ -38,7 +38,7 @@ pub trait Handler: Send + Sync + 'static {
 
 /// The handlers of this service: the one place where a kind gets its own.
 fn handlers() -> BTreeMap<Kind, Arc<dyn Handler>> {
-    BTreeMap::from([(Kind::Event, Arc::new(Events) as Arc<dyn Handler>)])
+    BTreeMap::from([(Kind::Event, Arc::new(Events) as Arc<dyn Handler>), (Kind::AgentRun, Arc::new(EventRuns))])
 }
 
 /// What the jobs of this replica share.

@@ -174,6 +174,15 @@ impl Problem {
     pub fn detail(&self) -> &str {
         &self.detail
     }
+
+    /// Whether the same may be tried again, and when.
+    pub(crate) fn retry(&self) -> Retry {
+        match self.retry_after {
+            Some(secs) => Retry::After(Duration::from_secs(secs)),
+            None if self.status >= 500 => Retry::Backoff,
+            None => Retry::Never,
+        }
+    }
 }
 
 impl From<StoreError> for Problem {

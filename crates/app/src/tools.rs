@@ -147,7 +147,7 @@ pub(crate) async fn check(app: &Arc<App>, call: Call) -> Result<Checked, Problem
 
 impl Checked {
     /// Makes the call, once for each idempotency key.
-    async fn once(self, app: &Arc<App>) -> Result<Answered, Problem> {
+    pub(crate) async fn once(self, app: &Arc<App>) -> Result<Answered, Problem> {
         let now_done = |result| Answered { result, replayed: false };
         let Some(key) = self.call.idempotency_key.clone().filter(|_| self.tool.access == Access::Write) else {
             return self.make(app).await.map(now_done).map_err(|failed| failed.problem);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::health::Health;
+use crate::{health::Health, webhook::Topic};
 
 /// Whether an agent works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -106,6 +106,43 @@ pub enum Trigger {
     Manual,
     /// This long after it was due last, and up to a tenth more, so that agents made together do not run together.
     Every(Duration),
+    /// Once for each of these events of the helpdesks that it is bound to, unless the connector itself caused it.
+    Events(TicketEvents),
+}
+
+/// Events of tickets that an agent waits for; at least one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TicketEvents([bool; Topic::TICKETS.len()]);
+
+impl TicketEvents {
+    /// From the words that somebody gave, in any order; an error says what there is.
+    pub fn of<T: AsRef<str>>(words: &[T]) -> Result<Self, String> {
+        let known = || Topic::TICKETS.map(Topic::as_str).join(", ");
+        if words.is_empty() {
+            return Err(format!("say at least one of {}", known()));
+        }
+        let mut events = Self([false; Topic::TICKETS.len()]);
+        for word in words {
+            let place = Topic::TICKETS.iter().position(|topic| topic.as_str() == word.as_ref());
+            events.0[place.ok_or_else(|| format!("there are {}", known()))?] = true;
+        }
+        Ok(events)
+    }
+
+    /// Those that are waited for.
+    pub fn topics(self) -> impl Iterator<Item = Topic> {
+        Topic::TICKETS.into_iter().zip(self.0).filter_map(|(topic, waits)| waits.then_some(topic))
+    }
+
+    /// Whether this one is.
+    pub fn waits_for(self, topic: Topic) -> bool {
+        self.topics().any(|one| one == topic)
+    }
+
+    /// The stable words, with commas between them.
+    pub fn words(self) -> String {
+        self.topics().map(Topic::as_str).collect::<Vec<_>>().join(",")
+    }
 }
 
 impl Trigger {
@@ -126,7 +163,7 @@ impl Trigger {
     /// Between two runs.
     pub fn period(self) -> Option<Duration> {
         match self {
-            Self::Manual => None,
+            Self::Manual | Self::Events(_) => None,
             Self::Every(every) => Some(every),
         }
     }
@@ -212,6 +249,18 @@ impl StepOutcome {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_agent_waits_for_the_events_that_it_was_given() {
+        let events = TicketEvents::of(&["ticket.changed", "ticket.created"]).unwrap();
+        assert_eq!(events.words(), "ticket.created,ticket.changed");
+        assert!(events.waits_for(Topic::TicketChanged) && !events.waits_for(Topic::TicketReplied));
+        assert!(!events.waits_for(Topic::OrderPaid));
+        let nothing: [&str; 0] = [];
+        for error in [TicketEvents::of(&nothing), TicketEvents::of(&["order.paid"])] {
+            assert!(error.unwrap_err().contains("ticket.created, ticket.replied, ticket.changed"));
+        }
+    }
 
     #[test]
     fn a_cause_says_more_than_a_pause() {

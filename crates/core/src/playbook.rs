@@ -18,7 +18,7 @@
 //! A step with `tool` calls one tool on one connector: the one that the agent has bound under the name in `on`, which may be
 //! absent where there is one alone. A step with `for_each` goes through a list. A step with `rules` looks for words in a text
 //! and brings what the first rule that fits gives. What a step brings is known by its `id` to the ones after it. `data` holds
-//! constants; `agent` and `run` are always known.
+//! constants; `agent`, `run` and `event` are always known, the last being null in a run that no event asked for.
 
 mod check;
 mod condition;

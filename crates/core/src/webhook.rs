@@ -275,6 +275,45 @@ pub struct Event {
     pub subject: Option<String>,
     /// The account that it says it is about; `None`: it does not say.
     pub account: Option<String>,
+    /// Who did it, as far as it says.
+    pub author: Author,
+}
+
+/// Who did what an event tells of.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Author {
+    /// It does not say.
+    #[default]
+    Unknown,
+    /// Somebody from outside, by the provider's id where it is known.
+    Customer(Option<String>),
+    /// Somebody who works there, by the provider's id where it is known.
+    Staff(Option<String>),
+    /// Somebody, by the provider's id, of whom it does not say which of the two.
+    Somebody(String),
+    /// A program that uses the provider's API: ours, or another one.
+    Program,
+}
+
+impl Author {
+    /// The provider's id.
+    pub fn id(&self) -> Option<&str> {
+        match self {
+            Self::Unknown | Self::Program => None,
+            Self::Customer(id) | Self::Staff(id) => id.as_deref(),
+            Self::Somebody(id) => Some(id),
+        }
+    }
+
+    /// The stable word in API and database; `None`: it is not known what they are.
+    pub fn as_str(&self) -> Option<&'static str> {
+        match self {
+            Self::Unknown | Self::Somebody(_) => None,
+            Self::Customer(_) => Some("customer"),
+            Self::Staff(_) => Some("staff"),
+            Self::Program => Some("program"),
+        }
+    }
 }
 
 /// What tells an event from every other. It comes from what the proof covers, never from what a sender could change on the
@@ -310,6 +349,9 @@ pub enum Topic {
 }
 
 impl Topic {
+    /// Those of tickets, which agents can wait for.
+    pub const TICKETS: [Self; 3] = [Self::TicketCreated, Self::TicketReplied, Self::TicketChanged];
+
     /// All of them.
     pub const ALL: [Self; 14] = [
         Self::TicketCreated,

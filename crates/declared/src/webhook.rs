@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use holdfast_core::webhook::{
-    Challenge, Delivery, Event, Key, NotProven, Proofs, Scope, SecretFrom, Signature, Topic, Unreadable, Webhook,
-    WebhookFacts, digest, text_of,
+    Author, Challenge, Delivery, Event, Key, NotProven, Proofs, Scope, SecretFrom, Signature, Topic, Unreadable,
+    Webhook, WebhookFacts, digest, text_of,
 };
 use http::{HeaderName, Method, header};
 use serde_json::Value;
@@ -80,7 +80,14 @@ impl Webhook for Hook {
             Some(id) => Key::Id(id),
             None => Key::Digest(digest(&[], delivery.body), self.repeats_after),
         };
-        Ok(Event { key, kind, topic: Topic::Other, subject: find(&self.subject), account: None })
+        Ok(Event {
+            key,
+            kind,
+            topic: Topic::Other,
+            subject: find(&self.subject),
+            account: None,
+            author: Author::Unknown,
+        })
     }
 }
 

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use holdfast_core::webhook::{
-    Delivery, Event, Key, NotProven, Proofs, Scope, SecretFrom, Topic, Unreadable, Webhook, WebhookFacts, digest_of,
-    text_of,
+    Author, Delivery, Event, Key, NotProven, Proofs, Scope, SecretFrom, Topic, Unreadable, Webhook, WebhookFacts,
+    digest_of, text_of,
 };
 
 /// What carries the secret.
@@ -62,7 +62,7 @@ impl Webhook for Rule {
             Topic::TicketChanged
         };
         let key = Key::Digest(digest_of(&[], fields), Some(WINDOW));
-        Ok(Event { key, kind, topic, subject: Some(subject), account: None })
+        Ok(Event { key, kind, topic, subject: Some(subject), account: None, author: Author::Unknown })
     }
 }
 

@@ -4,8 +4,8 @@
 use std::{borrow::Cow, sync::LazyLock, time::Duration};
 
 use holdfast_core::webhook::{
-    Algorithm, Challenge, Delivery, Encoding, Event, Key, NotProven, Proofs, Scope, SecretFrom, Signature, Stamp,
-    StampUnit, Topic, Unreadable, Webhook, WebhookFacts, text_of,
+    Algorithm, Author, Challenge, Delivery, Encoding, Event, Key, NotProven, Proofs, Scope, SecretFrom, Signature,
+    Stamp, StampUnit, Topic, Unreadable, Webhook, WebhookFacts, text_of,
 };
 use http::HeaderName;
 use serde_json::{Value, json};
@@ -122,7 +122,15 @@ fn event(payload: &Value) -> Result<Event, Unreadable> {
         "inbound" | "outbound" | "out_reply" | "comment" | "mention" => Topic::TicketReplied,
         _ => Topic::TicketChanged,
     };
-    Ok(Event { key: Key::Id(id), kind, topic, subject: text_of(payload.pointer("/conversation/id")), account: None })
+    let by = text_of(payload.pointer("/source/data/id"));
+    let author = match (kind.as_str(), payload.pointer("/source/_meta/type").and_then(Value::as_str)) {
+        (_, Some("api" | "oauth_client")) => Author::Program,
+        ("inbound", _) => Author::Customer(None),
+        (_, Some("teammate")) | ("outbound" | "out_reply" | "comment" | "mention", _) => Author::Staff(by),
+        _ => Author::Unknown,
+    };
+    let subject = text_of(payload.pointer("/conversation/id"));
+    Ok(Event { key: Key::Id(id), kind, topic, subject, account: None, author })
 }
 
 #[cfg(test)]

@@ -11,7 +11,8 @@ use base64::{
 use holdfast_core::{
     provider::{Hosts, below},
     webhook::{
-        Delivery, Event, Key, NotProven, Proofs, Scope, SecretFrom, Topic, Unreadable, Webhook, WebhookFacts, text_of,
+        Author, Delivery, Event, Key, NotProven, Proofs, Scope, SecretFrom, Topic, Unreadable, Webhook, WebhookFacts,
+        text_of,
     },
 };
 use serde_json::Value;
@@ -87,6 +88,7 @@ impl Webhook for Push {
             topic: Topic::MailChanged,
             subject: text_of(data.get("historyId")),
             account: Some(account.to_lowercase()),
+            author: Author::Unknown,
         })
     }
 
@@ -128,6 +130,7 @@ impl Webhook for Channel {
             topic,
             subject: header("x-goog-resource-id").map(str::to_owned),
             account: None,
+            author: Author::Unknown,
         })
     }
 }

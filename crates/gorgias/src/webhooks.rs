@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use holdfast_core::webhook::{
-    Delivery, Event, Key, NotProven, OwnLimit, Proofs, Scope, SecretFrom, Topic, Unreadable, Webhook, WebhookFacts,
-    digest_of, text_of,
+    Author, Delivery, Event, Key, NotProven, OwnLimit, Proofs, Scope, SecretFrom, Topic, Unreadable, Webhook,
+    WebhookFacts, digest_of, text_of,
 };
 
 /// What carries the secret.
@@ -27,7 +27,7 @@ static FACTS: WebhookFacts = WebhookFacts {
         "Paste the body below as it is.",
     ],
     body: Some(
-        r#"{"event":"{{event.type}}","event_id":"{{event.id}}","ticket_id":"{{ticket.id}}","message_id":"{{message.id}}"}"#,
+        r#"{"event":"{{event.type}}","event_id":"{{event.id}}","ticket_id":"{{ticket.id}}","message_id":"{{message.id}}","from_agent":"{{message.from_agent}}"}"#,
     ),
     own_limit: Some(OwnLimit { failures: 100, then: "Gorgias switches the integration off" }),
     parks: 1,
@@ -62,7 +62,12 @@ impl Webhook for Http {
             .map(|id| format!("event:{id}"))
             .or_else(|| message.map(|id| format!("message:{id}")));
         let key = id.map_or_else(|| Key::Digest(digest_of(&[], &body), Some(WINDOW)), Key::Id);
-        Ok(Event { key, kind, topic, subject: Some(subject), account: None })
+        let author = match body.get("from_agent").map(ToString::to_string).filter(|_| topic == Topic::TicketReplied) {
+            Some(word) if word.to_lowercase().contains("true") => Author::Staff(None),
+            Some(word) if word.to_lowercase().contains("false") => Author::Customer(None),
+            _ => Author::Unknown,
+        };
+        Ok(Event { key, kind, topic, subject: Some(subject), account: None, author })
     }
 }
 
@@ -89,6 +94,15 @@ mod tests {
         assert_eq!((event.topic, event.subject.as_deref()), (Topic::TicketChanged, Some("7")));
         let event = read(r#"{"event":"ticket-created","event_id":"5","ticket_id":"7"}"#).unwrap();
         assert_eq!((event.key, event.topic), (Key::Id("event:5".to_owned()), Topic::TicketCreated));
+        for (word, author) in [
+            (r#""True""#, Author::Staff(None)),
+            ("true", Author::Staff(None)),
+            (r#""False""#, Author::Customer(None)),
+            (r#""""#, Author::Unknown),
+        ] {
+            let body = format!(r#"{{"event":"ticket-message-created","ticket_id":"7","from_agent":{word}}}"#);
+            assert_eq!(read(&body).unwrap().author, author, "{word}");
+        }
         for body in ["", "{}", r#"{"event":"ticket-created","ticket_id":"None"}"#] {
             assert!(read(body).is_err());
         }

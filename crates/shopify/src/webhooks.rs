@@ -5,8 +5,8 @@
 use std::sync::LazyLock;
 
 use holdfast_core::webhook::{
-    Delivery, Encoding, Event, Key, NotProven, OwnLimit, Proofs, Scope, SecretFrom, Signature, Topic, Unreadable,
-    Webhook, WebhookFacts, digest_of, text_of,
+    Author, Delivery, Encoding, Event, Key, NotProven, OwnLimit, Proofs, Scope, SecretFrom, Signature, Topic,
+    Unreadable, Webhook, WebhookFacts, digest_of, text_of,
 };
 use http::HeaderName;
 
@@ -76,7 +76,7 @@ impl Webhook for Topics {
         // The ids are in headers, which nothing proves. A body says when it was made, so the same again is the same event.
         let key = Key::Digest(digest_of(&[&kind], &body), None);
         let account = shop.strip_suffix(".myshopify.com").unwrap_or(&shop).to_owned();
-        Ok(Event { key, kind, topic, subject, account: Some(account) })
+        Ok(Event { key, kind, topic, subject, account: Some(account), author: Author::Unknown })
     }
 }
 

@@ -103,8 +103,8 @@ impl Store {
         let id = new.id.clone().unwrap_or_else(|| self.new_agent_id());
         let tx = self.transaction(doing).await?;
         lock_credentials(&tx, &new.org, &new.bindings).await?;
-        let sql = "INSERT INTO agents (id, org_id, name, runner, every_secs, paused_at, paused_by, created_at) \
-                   VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (id) DO NOTHING";
+        let sql = "INSERT INTO agents (id, org_id, name, runner, every_secs, paused_at, paused_by, created_at, on_events) \
+                   VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (id) DO NOTHING";
         let at = micros(new.at);
         let values = values![
             id.as_str(),
@@ -115,6 +115,7 @@ impl Store {
             new.paused_by.as_ref().map(|_| at),
             new.paused_by.clone(),
             at,
+            events(new.trigger),
         ];
         if sql::run(&tx, doing, sql, values).await? == 0 {
             tx.rollback().await.map_err(failed(doing))?;
@@ -157,8 +158,8 @@ impl Store {
             sql::run(&tx, doing, sql, values![id.as_str(), runner.clone()]).await?;
         }
         if let Some(trigger) = change.trigger {
-            let sql = "UPDATE agents SET every_secs = $2, due_at = NULL WHERE id = $1";
-            sql::run(&tx, doing, sql, values![id.as_str(), secs(trigger)]).await?;
+            let sql = "UPDATE agents SET every_secs = $2, on_events = $3, due_at = NULL WHERE id = $1";
+            sql::run(&tx, doing, sql, values![id.as_str(), secs(trigger), events(trigger)]).await?;
         }
         let mut before = Vec::new();
         if let Some(bindings) = &change.bindings {
@@ -314,4 +315,11 @@ pub(crate) async fn set_due(tx: &impl ConnectionTrait, id: &AgentId, at: DateTim
 
 fn secs(trigger: Trigger) -> Option<i64> {
     trigger.period().map(|every| i64::try_from(every.as_secs()).unwrap_or(i64::MAX))
+}
+
+fn events(trigger: Trigger) -> Option<String> {
+    match trigger {
+        Trigger::Events(events) => Some(events.words()),
+        Trigger::Manual | Trigger::Every(_) => None,
+    }
 }

@@ -5,7 +5,7 @@ use std::{collections::HashMap, time::Duration};
 use chrono::{DateTime, Utc};
 use holdfast_core::{
     AgentId, ConnectorId, Health, OrgId,
-    agent::{Status, StopReason, Trigger},
+    agent::{Status, StopReason, TicketEvents, Trigger},
     ports::StoreError,
 };
 use sea_orm::{ConnectionTrait, FromQueryResult};
@@ -136,6 +136,7 @@ struct AgentRow {
     name: String,
     runner: Value,
     every_secs: Option<i64>,
+    on_events: Option<String>,
     due_at: Option<DateTime<Utc>>,
     paused_at: Option<DateTime<Utc>>,
     paused_by: Option<String>,
@@ -181,8 +182,8 @@ struct GateRow {
     tools: Option<Value>,
 }
 
-const SELECT: &str = "SELECT id, org_id, name, runner, every_secs, due_at, paused_at, paused_by, created_at FROM agents \
-                      WHERE ";
+const SELECT: &str = "SELECT id, org_id, name, runner, every_secs, on_events, due_at, paused_at, paused_by, created_at \
+                      FROM agents WHERE ";
 
 impl Store {
     /// The org's agent of this id.
@@ -263,7 +264,7 @@ impl Store {
                     stops: stops.remove(&row.id).unwrap_or_default(),
                     bindings: bindings.remove(&row.id).unwrap_or_default(),
                     last_run: runs.remove(&row.id),
-                    trigger: trigger(row.every_secs, &row.id)?,
+                    trigger: trigger(row.every_secs, row.on_events.as_deref(), &row.id)?,
                     id: row.id.into(),
                     org: row.org_id.into(),
                     name: row.name,
@@ -336,8 +337,17 @@ fn names(tools: Value, agent: &str) -> Result<Vec<String>, StoreError> {
     serde_json::from_value(tools).map_err(|_| nonsense("agent_connectors", "tools", agent))
 }
 
-fn trigger(every_secs: Option<i64>, agent: &str) -> Result<Trigger, StoreError> {
+fn trigger(every_secs: Option<i64>, on_events: Option<&str>, agent: &str) -> Result<Trigger, StoreError> {
+    if let Some(words) = on_events {
+        return events(words, agent).map(Trigger::Events);
+    }
     let Some(secs) = every_secs else { return Ok(Trigger::Manual) };
     let secs = u64::try_from(secs).map_err(|_| nonsense("agents", "every_secs", agent))?;
     Ok(Trigger::Every(Duration::from_secs(secs)))
+}
+
+/// What an agent waits for.
+pub(crate) fn events(words: &str, agent: &str) -> Result<TicketEvents, StoreError> {
+    let words: Vec<&str> = words.split(',').collect();
+    TicketEvents::of(&words).map_err(|_| nonsense("agents", "on_events", agent))
 }

@@ -79,7 +79,7 @@ pub use provider_migrations::{
     MigrationProgress, MigrationStart, MustReconnect, NewMigration, OpenConnector, OrgProgress, ProviderMigration,
 };
 pub use run_steps::{Began, RunStep, StepEnd};
-pub use runs::{Claimed, End, Queued, Run};
+pub use runs::{Claimed, End, Queued, Run, RunEvent};
 pub use seal::{BadMasterKey, MasterKey};
 pub use serving::ServingLock;
 pub use sessions::{NewSession, Purpose, Session, StartSession, Taken, Way};

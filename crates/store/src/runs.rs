@@ -1,15 +1,17 @@
-//! Table `runs`: at most one of an agent is open; an index of the schema sees to it. A run waits in the table until a
-//! replica claims it, and belongs to that claim until it ends or its lease is over.
+//! Table `runs`. What a schedule or a person asks for: at most one of an agent is open; an index of the schema sees to it. It
+//! waits in the table until a replica claims it, and belongs to that claim until it ends or its lease is over. What an event
+//! asks for: a job does it, and may have to begin anew; the claim of the job is the claim of the run.
 
 use std::{collections::HashMap, time::Duration};
 
 use chrono::{DateTime, Utc};
 use holdfast_core::{
-    AgentId, ConnectorId, OrgId, RunId,
+    AgentId, ConnectorId, DeliveryId, JobId, OrgId, RunId,
     agent::{RunState, Trigger},
     ports::{Changed, StoreError},
 };
 use sea_orm::{ConnectionTrait, FromQueryResult};
+use serde_json::Value;
 
 use crate::{
     listing::{Page, page_limit},
@@ -50,6 +52,19 @@ pub struct Run {
     pub writes: i64,
     /// Steps that failed.
     pub failures: i64,
+    /// What it is about, where it is about something.
+    pub event: Option<RunEvent>,
+}
+
+/// The event that a run is about, or the ticket that a person chose.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunEvent {
+    /// What the playbook knows of it.
+    pub known: Value,
+    /// How it came; `None`: a person chose it.
+    pub delivery: Option<DeliveryId>,
+    /// What does the run; `None`: a person asked for it, or it was not to be done.
+    pub job: Option<JobId>,
 }
 
 /// A run that this replica has, until its lease is over.
@@ -75,7 +90,7 @@ pub enum Queued {
 /// How a run ends.
 #[derive(Clone, Debug)]
 pub struct End {
-    /// `Succeeded`, `Failed` or `Stopped`.
+    /// `Succeeded`, `Failed` or `Stopped`; `Queued`: its job begins it anew.
     pub state: RunState,
     /// Why not, as a stable word.
     pub code: Option<String>,
@@ -113,6 +128,9 @@ struct Row {
     calls: i64,
     writes: i64,
     failures: i64,
+    event: Option<Value>,
+    delivery_id: Option<String>,
+    job_id: Option<String>,
 }
 
 impl TryFrom<Row> for Run {
@@ -135,6 +153,11 @@ impl TryFrom<Row> for Run {
             calls: row.calls,
             writes: row.writes,
             failures: row.failures,
+            event: row.event.map(|known| RunEvent {
+                known,
+                delivery: row.delivery_id.map(DeliveryId::from),
+                job: row.job_id.map(JobId::from),
+            }),
         })
     }
 }
@@ -153,31 +176,34 @@ struct Lost {
 }
 
 const COLUMNS: &str = "r.id, r.org_id, r.agent_id, r.state, r.actor, r.dry, r.queued_at, r.started_at, r.ended_at, \
-                       r.code, r.detail, r.connector_id, r.claim, r.calls, r.writes, r.failures";
+                       r.code, r.detail, r.connector_id, r.claim, r.calls, r.writes, r.failures, r.event, \
+                       r.delivery_id, r.job_id";
 
 impl Store {
-    /// Asks for a run of the org's agent.
+    /// Asks for a run of the org's agent. `event`: what it is to be about, for its playbook.
     pub async fn queue_run(
         &self,
         org: &OrgId,
         agent: &AgentId,
         actor: &str,
         dry: bool,
+        event: Option<Value>,
         at: DateTime<Utc>,
     ) -> Result<Queued, StoreError> {
         let doing = "ask for a run";
         let id = RunId::from(self.id("run"));
         // Twice: the open run that is in the way may end before it is looked at.
         for _ in 0..2 {
-            let sql = "INSERT INTO runs (id, org_id, agent_id, state, actor, dry, queued_at) \
-                       SELECT $1, a.org_id, a.id, 'queued', $4, $5, $6 FROM agents a WHERE a.org_id = $2 AND a.id = $3 \
-                       ON CONFLICT DO NOTHING";
-            let values = values![id.as_str(), org.as_str(), agent.as_str(), actor, dry, micros(at)];
+            let sql = "INSERT INTO runs (id, org_id, agent_id, state, actor, dry, queued_at, event) \
+                       SELECT $1, a.org_id, a.id, 'queued', $4, $5, $6, $7 FROM agents a \
+                       WHERE a.org_id = $2 AND a.id = $3 ON CONFLICT DO NOTHING";
+            let values = values![id.as_str(), org.as_str(), agent.as_str(), actor, dry, micros(at), event.clone()];
             if sql::run(self.db(), doing, sql, values).await? == 1 {
                 self.agent_changed(agent);
                 return Ok(Queued::Yes(id));
             }
-            let open = "SELECT r.id FROM runs r WHERE r.org_id = $1 AND r.agent_id = $2 AND r.ended_at IS NULL";
+            let open = "SELECT r.id FROM runs r WHERE r.org_id = $1 AND r.agent_id = $2 AND r.ended_at IS NULL \
+                        AND r.job_id IS NULL";
             let open: Option<sql::Id> = sql::one(self.db(), doing, open, values![org.as_str(), agent.as_str()]).await?;
             if let Some(open) = open {
                 return Ok(Queued::Other(open.id.into()));
@@ -240,7 +266,7 @@ impl Store {
     ) -> Result<Vec<Claimed>, StoreError> {
         let doing = "claim runs";
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let waiting = "SELECT id FROM runs WHERE state = 'queued' ORDER BY queued_at, id LIMIT $1";
+        let waiting = "SELECT id FROM runs WHERE state = 'queued' AND job_id IS NULL ORDER BY queued_at, id LIMIT $1";
         if sql::all::<sql::Id>(self.db(), doing, waiting, values![limit]).await?.is_empty() {
             return Ok(Vec::new());
         }
@@ -294,7 +320,7 @@ impl Store {
             claimed.run.id.as_str(),
             claimed.claim,
             end.state.as_str(),
-            micros(end.at),
+            (end.state != RunState::Queued).then(|| micros(end.at)),
             end.code.clone(),
             end.detail.clone(),
             end.connector.as_ref().map(ToString::to_string),
@@ -323,7 +349,7 @@ impl Store {
     pub async fn end_lost_runs(&self, at: DateTime<Utc>) -> Result<usize, StoreError> {
         let doing = "end runs that were lost";
         let now = sql::now_ms(self.backend());
-        let over = format!("state = 'running' AND lease_expires_at_ms <= {now}");
+        let over = format!("state = 'running' AND job_id IS NULL AND lease_expires_at_ms <= {now}");
         let look = format!("SELECT id FROM runs WHERE {over} LIMIT 1");
         if sql::one::<sql::Id>(self.db(), doing, look, values![]).await?.is_none() {
             return Ok(0);
@@ -345,6 +371,64 @@ impl Store {
             self.agent_changed(&run.agent_id.as_str().into());
         }
         Ok(lost.len())
+    }
+
+    /// Takes the run of an event for its job, from the beginning: what an attempt before has written of it is forgotten. `None`:
+    /// there is none that is open, or its agent is gone.
+    pub async fn open_run(
+        &self,
+        id: &str,
+        job: &JobId,
+        now: DateTime<Utc>,
+        lease: Duration,
+    ) -> Result<Option<Claimed>, StoreError> {
+        let doing = "take the run of an event";
+        let tx = self.transaction(doing).await?;
+        let open = format!(
+            "UPDATE runs SET state = 'running', holder = $3, claim = claim + 1, started_at = $4, ended_at = NULL, code = NULL, \
+             detail = NULL, connector_id = NULL, lease_expires_at_ms = {} + $5 \
+             WHERE id = $1 AND job_id = $2 AND state <> 'succeeded'",
+            sql::now_ms(self.backend())
+        );
+        let holder = self.inner.options.replica.as_str();
+        if sql::run(&tx, doing, open, values![id, job.as_str(), holder, micros(now), ms(lease)]).await? == 0 {
+            tx.rollback().await.map_err(failed(doing))?;
+            return Ok(None);
+        }
+        sql::run(&tx, doing, "DELETE FROM run_steps WHERE run_id = $1", values![id]).await?;
+        let read = format!("SELECT {COLUMNS} FROM runs r WHERE r.id = $1");
+        let row: Option<Row> = sql::one(&tx, doing, read, values![id]).await?;
+        tx.commit().await.map_err(failed(doing))?;
+        let Some(row) = row else { return Ok(None) };
+        let claimed = Claimed { claim: row.claim, run: row.try_into()? };
+        self.agent_changed(&claimed.run.agent);
+        Ok(Some(claimed))
+    }
+
+    /// Runs of events whose job was given up, or discarded by a person, are over, for the job's reason. One whose job is tried
+    /// again is begun anew. Answers how many.
+    pub async fn end_given_up_runs(&self, at: DateTime<Utc>) -> Result<u64, StoreError> {
+        let of_job = "FROM jobs j WHERE j.id = runs.job_id AND j.state IN ('dead', 'discarded')";
+        let sql = format!(
+            "UPDATE runs SET state = 'stopped', ended_at = $1, code = COALESCE((SELECT j.code {of_job}), 'discarded'), \
+             detail = COALESCE((SELECT j.detail {of_job}), 'A person discarded it.') \
+             WHERE ended_at IS NULL AND job_id IS NOT NULL AND EXISTS (SELECT 1 {of_job})"
+        );
+        sql::run(self.db(), "look for runs that were given up", sql, values![micros(at)]).await
+    }
+
+    /// The runs that a delivery gave to agents, each with its agent's name.
+    pub async fn runs_of_delivery(&self, delivery: &DeliveryId) -> Result<Vec<(Run, String)>, StoreError> {
+        let doing = "read the runs of a delivery";
+        let sql = format!("SELECT {COLUMNS} FROM runs r WHERE r.delivery_id = $1 ORDER BY r.id LIMIT 100");
+        let rows: Vec<Row> = sql::all(self.db(), doing, sql, values![delivery.as_str()]).await?;
+        let mut runs = Vec::with_capacity(rows.len());
+        for row in rows {
+            let name = "SELECT name AS id FROM agents WHERE id = $1";
+            let name: Option<sql::Id> = sql::one(self.db(), doing, name, values![row.agent_id.as_str()]).await?;
+            runs.push((row.try_into()?, name.map(|name| name.id).unwrap_or_default()));
+        }
+        Ok(runs)
     }
 
     /// The runs of the org's agent, newest first.

@@ -1,12 +1,14 @@
 //! Table `webhook_endpoints`: the addresses that providers send to, and what proves a delivery there.
 //!
 //! - [`taken`]: what arrived, with its job, in one transaction.
+//! - [`work`]: what follows from it for agents.
 //! - [`refused`]: what was turned away, and when an address answers "gone".
 //! - [`read`]: lists for people.
 
 mod read;
 mod refused;
 mod taken;
+mod work;
 
 use chrono::{DateTime, Utc};
 use holdfast_core::{

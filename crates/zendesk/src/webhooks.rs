@@ -4,8 +4,8 @@
 use std::{borrow::Cow, sync::LazyLock, time::Duration};
 
 use holdfast_core::webhook::{
-    Algorithm, Delivery, Encoding, Event, Key, NotProven, Proofs, Scope, SecretFrom, Signature, Stamp, StampUnit,
-    Topic, Unreadable, Webhook, WebhookFacts, digest_of, text_of,
+    Algorithm, Author, Delivery, Encoding, Event, Key, NotProven, Proofs, Scope, SecretFrom, Signature, Stamp,
+    StampUnit, Topic, Unreadable, Webhook, WebhookFacts, digest_of, text_of,
 };
 use http::HeaderName;
 use serde_json::Value;
@@ -73,7 +73,18 @@ impl Webhook for Events {
             _ => Topic::Other,
         };
         let subject = text_of(body.pointer("/detail/id"));
-        Ok(Event { key: Key::Id(id), kind: word.to_owned(), topic, subject, account: None })
+        Ok(Event { key: Key::Id(id), kind: word.to_owned(), topic, subject, account: None, author: author(&body) })
+    }
+}
+
+/// Of a comment, who wrote it; of everything else, who acted.
+fn author(body: &Value) -> Author {
+    let wrote = body.pointer("/event/comment/author");
+    let id = text_of(wrote.and_then(|author| author.get("id")));
+    match wrote.and_then(|author| author.get("is_staff")).and_then(Value::as_bool) {
+        Some(true) => Author::Staff(id),
+        Some(false) => Author::Customer(id),
+        None => id.or_else(|| text_of(body.pointer("/detail/actor_id"))).map_or(Author::Unknown, Author::Somebody),
     }
 }
 
@@ -83,7 +94,7 @@ fn trigger(body: &Value) -> Result<Event, Unreadable> {
     let subject = subject.ok_or(Unreadable("it is neither an event nor has it a ticket_id"))?;
     let kind = text_of(body.get("event")).unwrap_or_else(|| "trigger".to_owned());
     let key = Key::Digest(digest_of(&[], body), Some(WINDOW));
-    Ok(Event { key, kind, topic: Topic::TicketChanged, subject: Some(subject), account: None })
+    Ok(Event { key, kind, topic: Topic::TicketChanged, subject: Some(subject), account: None, author: Author::Unknown })
 }
 
 #[cfg(test)]
@@ -151,6 +162,12 @@ mod tests {
         ] {
             assert_eq!(read(&BODY.replace("ticket.created", word)).unwrap().topic, topic);
         }
+        let commented = BODY.replace(r#""event":{}"#, r#""event":{"comment":{"author":{"id":"7","is_staff":false}}}"#);
+        assert_eq!(read(&commented).unwrap().author, Author::Customer(Some("7".to_owned())));
+        let staff = commented.replace("false", "true");
+        assert_eq!(read(&staff).unwrap().author, Author::Staff(Some("7".to_owned())));
+        let acted = BODY.replace(r#""detail":{"#, r#""detail":{"actor_id":"9","#);
+        assert_eq!(read(&acted).unwrap().author, Author::Somebody("9".to_owned()));
         let trigger = read(r#"{"ticket_id":"7","event":"solved"}"#).unwrap();
         assert_eq!((trigger.kind.as_str(), trigger.subject.as_deref()), ("solved", Some("7")));
         assert!(matches!(trigger.key, Key::Digest(_, Some(WINDOW))));

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use holdfast_core::{
     AgentId, OrgId, RunId,
-    agent::Trigger,
+    agent::{TicketEvents, Trigger},
     playbook::{Playbook, Role, SpecError},
     ports::Changed,
     tool::Tool,
 };
 use holdfast_store::{Agent, AgentChange, Altered, Binding, Made, NewAgent, NewBinding, Queued};
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tracing::info;
 use utoipa::ToSchema;
 
@@ -23,6 +23,8 @@ use crate::{app::App, care, problem::Problem, tools};
 const MOST_CONNECTORS: usize = 10;
 /// What a connector is called where nobody says it.
 const USUAL_ROLE: &str = "main";
+/// Characters of a ticket's id.
+const LONGEST_TICKET: usize = 100;
 
 /// An agent to be made.
 #[derive(Clone, Debug, Default, Deserialize, ToSchema)]
@@ -73,10 +75,12 @@ pub struct BindingBody {
 #[derive(Clone, Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TriggerBody {
-    /// `manual` or `schedule`.
+    /// `manual`, `schedule` or `events`.
     pub kind: String,
     /// Seconds between two runs of a schedule.
     pub every_secs: Option<u64>,
+    /// The events that give it a run each: `ticket.created`, `ticket.replied`, `ticket.changed`.
+    pub events: Option<Vec<String>>,
 }
 
 /// Makes an agent; `actor` is who. Under an `id` that was chosen beforehand a wish that comes twice makes one.
@@ -102,7 +106,7 @@ pub async fn create(
     };
     let trigger = match (&body.trigger, sample) {
         (Some(trigger), _) => checked_trigger(trigger)?,
-        (None, Some(sample)) => Trigger::every(sample.every_secs).unwrap_or(Trigger::Manual),
+        (None, Some(sample)) => sample.trigger().unwrap_or(Trigger::Manual),
         (None, None) => Trigger::Manual,
     };
     let playbook = Playbook::parse(&runner).map_err(|error| spec_problem(&error))?;
@@ -201,16 +205,31 @@ pub async fn run(
     id: &str,
     actor: &str,
     dry: bool,
+    ticket: Option<&str>,
     may_connect: bool,
 ) -> Result<Asked, Problem> {
     let agent = find(app, org, id).await?;
+    let about = match (ticket.map(str::trim), agent.trigger) {
+        (Some(ticket), _) if (1..=LONGEST_TICKET).contains(&ticket.chars().count()) => {
+            Some(json!({ "topic": "by_hand", "kind": "by_hand", "ticket_id": ticket, "by": null }))
+        }
+        (Some(_), _) => {
+            let detail = format!("Give the id of a ticket, with 1 to {LONGEST_TICKET} characters.");
+            return Err(Problem::invalid("ticket_id", detail));
+        }
+        (None, Trigger::Events(_)) => {
+            let detail = "This agent works on the ticket of an event. Say which ticket it is to take.";
+            return Err(Problem::invalid("ticket_id", detail));
+        }
+        (None, Trigger::Manual | Trigger::Every(_)) => None,
+    };
     if !agent.stops.is_empty() {
         return Err(tools::deactivated(app, &agent.name, &agent.stops, may_connect).await);
     }
     if agent.paused.is_some() && !dry {
         return Err(tools::paused(&agent.name));
     }
-    match app.store.queue_run(org, &agent.id, actor, dry, app.seams.clock.now()).await? {
+    match app.store.queue_run(org, &agent.id, actor, dry, about, app.seams.clock.now()).await? {
         Queued::Yes(run) => {
             app.agents.wake();
             Ok(Asked { agent, run, new: true })
@@ -332,14 +351,25 @@ fn checked_name(name: Option<&str>) -> Result<String, Problem> {
 }
 
 fn checked_trigger(trigger: &TriggerBody) -> Result<Trigger, Problem> {
-    match (trigger.kind.as_str(), trigger.every_secs) {
-        ("manual", None) => Ok(Trigger::Manual),
-        ("manual", Some(_)) => Err(Problem::invalid("trigger.every_secs", "A manual trigger has no every_secs.")),
-        ("schedule", Some(secs)) => {
+    let kind = trigger.kind.as_str();
+    if trigger.every_secs.is_some() && kind != "schedule" {
+        return Err(Problem::invalid("trigger.every_secs", "Only a trigger of the kind schedule has every_secs."));
+    }
+    if trigger.events.is_some() && kind != "events" {
+        return Err(Problem::invalid("trigger.events", "Only a trigger of the kind events has events."));
+    }
+    match kind {
+        "manual" => Ok(Trigger::Manual),
+        "schedule" => {
+            let secs = trigger
+                .every_secs
+                .ok_or_else(|| Problem::invalid("trigger.every_secs", "Say how many seconds lie between two runs."))?;
             Trigger::every(secs).map_err(|error| Problem::invalid("trigger.every_secs", format!("Seconds: {error}.")))
         }
-        ("schedule", None) => Err(Problem::invalid("trigger.every_secs", "Say how many seconds lie between two runs.")),
-        _ => Err(Problem::invalid("trigger.kind", "kind is manual or schedule.")),
+        "events" => TicketEvents::of(trigger.events.as_deref().unwrap_or_default())
+            .map(Trigger::Events)
+            .map_err(|error| Problem::invalid("trigger.events", format!("events: {error}."))),
+        _ => Err(Problem::invalid("trigger.kind", "kind is manual, schedule or events.")),
     }
 }
 

@@ -8,6 +8,7 @@ use chrono::SecondsFormat;
 use holdfast_core::{
     ConnectorId,
     agent::{RunState, StepOutcome, Trigger},
+    error::Retry,
     mask,
     playbook::{Call, Fault, Hands, Item, Playbook},
     ports::StoreError,
@@ -28,17 +29,20 @@ use crate::{
 const MOST_LINES: i64 = 1000;
 
 /// Why a run ends before its end.
-struct Why {
+pub(super) struct Why {
     state: RunState,
-    code: &'static str,
-    detail: String,
-    connector: Option<ConnectorId>,
+    pub(super) code: &'static str,
+    pub(super) detail: String,
+    pub(super) connector: Option<ConnectorId>,
+    /// Whether it may fare better later.
+    pub(super) retry: Retry,
     again: bool,
 }
 
 impl Why {
     fn failed(code: &'static str, detail: impl Into<String>) -> Self {
-        Self { state: RunState::Failed, code, detail: detail.into(), connector: None, again: false }
+        let retry = Retry::Never;
+        Self { state: RunState::Failed, code, detail: detail.into(), connector: None, retry, again: false }
     }
 
     fn stopped(code: &'static str, detail: impl Into<String>) -> Self {
@@ -49,28 +53,30 @@ impl Why {
 impl From<StoreError> for Why {
     fn from(error: StoreError) -> Self {
         warn!(error = format!("{:#}", anyhow::Error::new(error)), "a run cannot be written down");
-        Self::failed("storage_unavailable", "Holdfast could not reach its database.")
+        Self { retry: Retry::Backoff, ..Self::failed("storage_unavailable", "Holdfast could not reach its database.") }
     }
 }
 
-/// Goes through a run that is ours, to its end.
-pub(super) async fn run(app: Arc<App>, claimed: Claimed) {
+/// Goes through a run that is ours, to its end. `goes_on`: whether the end is none, since the run is begun anew for this reason.
+pub(super) async fn run(app: Arc<App>, claimed: Claimed, goes_on: impl FnOnce(&Why) -> bool + Send) -> Result<(), Why> {
     let (run, agent) = (claimed.run.id.clone(), claimed.run.agent.clone());
     let mut hands = Hand { app: Arc::clone(&app), claimed, agent: None, lines: 0, calls: 0, writes: 0, failures: 0 };
     let ended = hands.go().await;
-    let (state, why) = match ended {
-        Ok(()) => (RunState::Succeeded, None),
-        Err(why) => (why.state, Some(why)),
+    let why = ended.as_ref().err();
+    let state = match why {
+        None => RunState::Succeeded,
+        Some(why) if goes_on(why) => RunState::Queued,
+        Some(why) => why.state,
     };
     let end = End {
         state,
-        code: why.as_ref().map(|why| why.code.to_owned()),
-        detail: why.as_ref().map(|why| tools::kept_words(&why.detail)),
-        connector: why.as_ref().and_then(|why| why.connector.clone()),
+        code: why.map(|why| why.code.to_owned()),
+        detail: why.map(|why| tools::kept_words(&why.detail)),
+        connector: why.and_then(|why| why.connector.clone()),
         calls: hands.calls,
         writes: hands.writes,
         failures: hands.failures,
-        again: why.as_ref().is_some_and(|why| why.again),
+        again: why.is_some_and(|why| why.again),
         at: app.seams.clock.now(),
     };
     let code = end.code.as_deref().unwrap_or("none");
@@ -80,6 +86,7 @@ pub(super) async fn run(app: Arc<App>, claimed: Claimed) {
         // Its lease ends it.
         warn!(error = format!("{:#}", anyhow::Error::new(error)), "the end of run {run} could not be written down");
     }
+    ended
 }
 
 struct Hand {
@@ -103,8 +110,9 @@ impl Hand {
         let about_agent = json!({ "id": agent.id, "name": agent.name });
         let started = run.started_at.unwrap_or(run.queued_at).to_rfc3339_opts(SecondsFormat::Secs, true);
         let about_run = json!({ "id": run.id, "dry_run": dry, "started_at": started });
+        let event = run.event.as_ref().map_or(Value::Null, |event| event.known.clone());
         self.agent = Some(agent);
-        playbook.walk(about_agent, about_run, self).await
+        playbook.walk([("agent", about_agent), ("run", about_run), ("event", event)], self).await
     }
 
     fn dry(&self) -> bool {
@@ -151,15 +159,22 @@ impl Hand {
         }
     }
 
-    /// Makes the call, and keeps the lease meanwhile.
-    async fn make(&self, checked: &tools::Checked) -> Result<Value, Problem> {
+    /// Makes the call, and keeps the lease meanwhile. A run that may be begun anew makes it once for its key.
+    async fn make(&self, checked: tools::Checked) -> Result<Value, Problem> {
         let lease = self.app.config.agents.run_lease;
-        let made = checked.make(&self.app);
+        let begun_anew = self.claimed.run.event.as_ref().is_some_and(|event| event.job.is_some());
+        let made = async {
+            if begun_anew {
+                checked.once(&self.app).await.map(|answered| answered.result)
+            } else {
+                checked.make(&self.app).await.map_err(|failed| failed.problem)
+            }
+        };
         let mut made = std::pin::pin!(made);
         loop {
             tokio::select! {
                 biased;
-                made = &mut made => return made.map_err(|failed| failed.problem),
+                made = &mut made => return made,
                 () = self.app.seams.clock.sleep(lease / 3) => {
                     // A claim that is lost is noticed at the next step; what is under way cannot be taken back.
                     if let Err(error) = self.app.store.renew_run(&self.claimed, lease).await {
@@ -177,6 +192,7 @@ impl Hand {
             code: problem.code(),
             detail: problem.detail().to_owned(),
             connector: problem.connector_id().map(ConnectorId::from),
+            retry: problem.retry(),
             again: false,
         };
         match problem.code() {
@@ -329,6 +345,6 @@ impl Hand {
         if self.dry() && checked.tool.access == Access::Write {
             return Ok(Value::Null);
         }
-        self.make(&checked).await
+        self.make(checked).await
     }
 }

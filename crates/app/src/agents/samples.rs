@@ -2,6 +2,7 @@
 
 use std::sync::LazyLock;
 
+use holdfast_core::agent::{TicketEvents, Trigger};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -16,8 +17,11 @@ pub struct Sample {
     pub name: String,
     /// What it does, for people.
     pub description: String,
-    /// Seconds between two runs, unless somebody says otherwise.
-    pub every_secs: u64,
+    /// Seconds between two runs, unless somebody says otherwise; `None`: it runs when something happens to a ticket.
+    pub every_secs: Option<u64>,
+    /// What that is.
+    #[serde(default)]
+    pub events: Vec<String>,
     /// The connectors that it needs.
     pub connectors: Vec<SampleConnector>,
     /// The playbook.
@@ -34,15 +38,26 @@ pub struct SampleConnector {
     pub words: String,
 }
 
-const FILES: [&str; 3] = [
+const FILES: [&str; 4] = [
     include_str!("../../samples/annotate_urgent_tickets.json"),
     include_str!("../../samples/order_status.json"),
     include_str!("../../samples/tag_and_answer_by_rule.json"),
+    include_str!("../../samples/triage_new_tickets.json"),
 ];
 
 static SAMPLES: LazyLock<Vec<Sample>> = LazyLock::new(|| {
     FILES.iter().map(|file| serde_json::from_str(file).expect("a test holds the samples to be right")).collect()
 });
+
+impl Sample {
+    /// When it runs, unless somebody says otherwise.
+    pub fn trigger(&self) -> Result<Trigger, String> {
+        match self.every_secs {
+            Some(secs) => Trigger::every(secs),
+            None => TicketEvents::of(&self.events).map(Trigger::Events),
+        }
+    }
+}
 
 /// All of them.
 pub fn all() -> &'static [Sample] {
@@ -56,10 +71,7 @@ pub fn find(id: &str) -> Option<&'static Sample> {
 
 #[cfg(test)]
 mod tests {
-    use holdfast_core::{
-        agent::Trigger,
-        playbook::{Playbook, Role},
-    };
+    use holdfast_core::playbook::{Playbook, Role};
 
     use super::*;
     use crate::{Config, registry};
@@ -77,7 +89,7 @@ mod tests {
                 sample.connectors.iter().map(|one| Role { name: &one.role, tools: of(&one.role), granted: None });
             let roles: Vec<_> = roles.collect();
             playbook.check(&roles).unwrap_or_else(|error| panic!("{}: {error}", sample.id));
-            Trigger::every(sample.every_secs).unwrap();
+            sample.trigger().unwrap();
             assert!(crate::care::is_name(&sample.name) && !sample.description.is_empty());
         }
     }

@@ -37,6 +37,8 @@ pub(super) struct AskBody {
     /// Reads are done; writes are shown and not done.
     #[serde(default)]
     dry_run: bool,
+    /// The ticket that it is to be about: `event.ticket_id` for the playbook. An agent that waits for events needs one.
+    ticket_id: Option<String>,
 }
 
 /// Playbooks to begin with.
@@ -169,7 +171,9 @@ pub(super) async fn run(
 ) -> Result<Response, Problem> {
     caller.needs("agents")?;
     let may_connect = caller.has("connectors:write");
-    let asked = manage::run(&app, caller.org(), &id, &caller.actor(), body.dry_run, may_connect).await?;
+    let asked =
+        manage::run(&app, caller.org(), &id, &caller.actor(), body.dry_run, body.ticket_id.as_deref(), may_connect)
+            .await?;
     let manage::Asked { agent, run, new } = asked;
     if !new {
         let detail = format!("{} is running already: {run}. An agent runs once at a time.", agent.name);

@@ -61,6 +61,8 @@ pub(super) struct DeliveryDetailBody {
     delivery: DeliveryBody,
     /// Masked.
     headers: Value,
+    /// The runs that it gave to agents.
+    runs: Vec<String>,
     /// What it said, masked and shortened; with the scope `jobs` alone. Null also once it is forgotten.
     body: Option<Value>,
 }
@@ -133,7 +135,8 @@ pub(super) async fn show(
     } else {
         None
     };
-    Ok(Json(DeliveryDetailBody { delivery: DeliveryBody::from(&delivery), headers: delivery.headers, body }))
+    let runs = app.store.runs_of_delivery(&delivery.id).await?.into_iter().map(|(run, _)| run.id.to_string()).collect();
+    Ok(Json(DeliveryDetailBody { delivery: DeliveryBody::from(&delivery), headers: delivery.headers, runs, body }))
 }
 
 fn reads(caller: &Caller) -> Result<(), Problem> {

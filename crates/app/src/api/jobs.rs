@@ -96,7 +96,7 @@ pub(super) struct JobWithAttempts {
 #[derive(Serialize, ToSchema)]
 struct AttemptBody {
     number: i64,
-    /// `done`, `failed`, `needs_reconnect`, `given_back` by a replica that stopped, or `lost` with its replica. The two
+    /// `done`, `failed`, `needs_reconnect`, `waits` for something else, `given_back` by a replica that stopped, or `lost` with its replica. The two
     /// before the last count for nothing.
     outcome: String,
     started_at: DateTime<Utc>,

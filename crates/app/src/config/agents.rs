@@ -25,4 +25,7 @@ pub struct AgentsConfig {
     /// Runs that are kept for each agent.
     #[serde(deserialize_with = "parsed::whole")]
     pub keep_runs: u32,
+    /// Runs that events of one ticket give an agent within an hour.
+    #[serde(deserialize_with = "parsed::whole")]
+    pub runs_per_ticket: u32,
 }

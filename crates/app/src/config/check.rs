@@ -244,6 +244,7 @@ fn agents(config: &Config) -> Result<(), Problem> {
         ("at_once", agents.at_once, 1000),
         ("most_calls", agents.most_calls, 100_000),
         ("keep_runs", agents.keep_runs, 10_000),
+        ("runs_per_ticket", agents.runs_per_ticket, 10_000),
     ] {
         ensure((1..=most).contains(&value), &[&format!("agents.{key}")], || {
             format!("{value} is not usable; allowed is 1 to {most}")

@@ -8,19 +8,20 @@ use holdfast_core::{
     error::Retry,
     job::{Fault, Outcome},
 };
-use holdfast_store::{ClaimedJob, DeliveryState};
+use holdfast_store::ClaimedJob;
 
 use crate::{app::App, jobs::Handler};
 
-/// Works events off, each by the delivery that its job names. Agents that wait for one are to be started here; until then
-/// it is processed when its turn has come. Running it again changes nothing.
+/// Works events off, each by the delivery that its job names: agents that wait for it get their runs. Doing it again changes
+/// nothing.
 pub(crate) struct Events;
 
 #[async_trait]
 impl Handler for Events {
     async fn run(&self, app: &Arc<App>, claimed: &ClaimedJob) -> Outcome {
         let delivery = DeliveryId::from(claimed.job.subject.as_str());
-        match app.store.settle_delivery(&delivery, DeliveryState::Processed, None, app.seams.clock.now()).await {
+        let most = app.config.agents.runs_per_ticket;
+        match app.store.work_off_event(&delivery, most, app.seams.clock.now()).await {
             Ok(_) => Outcome::Done,
             Err(error) => Outcome::Failed(Fault::new("ours", error.to_string()), Retry::Backoff),
         }

@@ -16,7 +16,7 @@ mod show;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use holdfast_core::{Role, agent::Trigger};
+use holdfast_core::{Role, agent::Trigger, webhook::Topic};
 use holdfast_store::{Agent, Run, Stop};
 use serde::Serialize;
 
@@ -98,7 +98,7 @@ impl RunLine {
             id: run.id.to_string(),
             badge: Badge::of_run(run.state),
             dry: run.dry,
-            by: run.actor.clone().unwrap_or_else(|| "its schedule".to_owned()),
+            by: run.actor.clone().unwrap_or_else(|| asked_by(run).to_owned()),
             at: Moment::new(run.started_at.unwrap_or(run.queued_at), now),
             took: length,
             calls: run.calls,
@@ -119,8 +119,17 @@ pub(super) fn length(took: Duration) -> String {
     chrono::TimeDelta::from_std(took).ok().and_then(span).unwrap_or_default()
 }
 
+/// What asked for a run that nobody asked for.
+fn asked_by(run: &Run) -> &'static str {
+    if run.event.is_some() { "an event" } else { "its schedule" }
+}
+
 /// When an agent runs by itself, in words.
 fn trigger_words(trigger: Trigger) -> String {
+    if let Trigger::Events(events) = trigger {
+        let words: Vec<_> = events.topics().map(event_words).collect();
+        return format!("When {}", words.join(", or when "));
+    }
     match trigger.period().map(|every| every.as_secs()) {
         None => "By hand only".to_owned(),
         Some(60) => "Every minute".to_owned(),
@@ -133,6 +142,15 @@ fn trigger_words(trigger: Trigger) -> String {
     }
 }
 
+/// What happens to a ticket, as the rest of a sentence.
+fn event_words(topic: Topic) -> &'static str {
+    match topic {
+        Topic::TicketCreated => "a ticket is created",
+        Topic::TicketReplied => "a ticket gets a reply or a note",
+        _ => "a ticket is changed otherwise",
+    }
+}
+
 /// The org's agent of this id.
 async fn find(app: &App, person: &Person, id: &str) -> Result<Agent, Trouble> {
     app.store.find_agent(person.org(), id).await?.ok_or_else(|| Trouble::not_found(person))
@@ -140,12 +158,17 @@ async fn find(app: &App, person: &Person, id: &str) -> Result<Agent, Trouble> {
 
 #[cfg(test)]
 mod tests {
+    use holdfast_core::agent::TicketEvents;
+
     use super::*;
 
     #[test]
     fn schedules_and_lengths_are_told_in_words() {
         let every = |secs| trigger_words(Trigger::Every(Duration::from_secs(secs)));
         assert_eq!(trigger_words(Trigger::Manual), "By hand only");
+        let events = TicketEvents::of(&["ticket.created", "ticket.replied"]).unwrap();
+        let words = "When a ticket is created, or when a ticket gets a reply or a note";
+        assert_eq!(trigger_words(Trigger::Events(events)), words);
         for (secs, words) in [
             (10, "Every 10 seconds"),
             (60, "Every minute"),

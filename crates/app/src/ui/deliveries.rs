@@ -79,11 +79,21 @@ struct DeliveryPage {
     row: Row,
     settled: Option<Moment>,
     job: Option<String>,
+    runs: Vec<Given>,
     size: u64,
     headers: String,
     /// For admins; `None`: it is forgotten.
     body: Option<String>,
     admin: bool,
+}
+
+/// A run that it gave to an agent.
+#[derive(Serialize)]
+struct Given {
+    link: String,
+    agent: String,
+    badge: Badge,
+    detail: Option<String>,
 }
 
 fn badge(state: DeliveryState) -> Badge {
@@ -156,10 +166,20 @@ async fn show(State(app): State<Arc<App>>, person: Person, Path(id): Path<String
     let now = app.seams.clock.now();
     let admin = person.may(Role::Admin);
     let body = if admin { app.store.delivery_body(person.org(), &delivery.id).await? } else { None };
+    let given = app.store.runs_of_delivery(&delivery.id).await?;
     let pretty = |value: &serde_json::Value| serde_json::to_string_pretty(value).unwrap_or_default();
     let page = DeliveryPage {
         settled: Moment::maybe(delivery.settled_at, now),
         job: delivery.job.as_ref().map(ToString::to_string),
+        runs: given
+            .into_iter()
+            .map(|(run, agent)| Given {
+                link: format!("/agents/{}/runs/{}", run.agent, run.id),
+                badge: Badge::of_run(run.state),
+                agent,
+                detail: run.detail,
+            })
+            .collect(),
         size: delivery.size_bytes,
         headers: if admin { pretty(&delivery.headers) } else { String::new() },
         body: body.map(|body| pretty(&manage::shown_body(&body))),

@@ -6,6 +6,8 @@ use crate::{Health, agent::StopReason, error::Retry};
 
 /// No pause is shorter, so that no loop is hot.
 const LEAST_PAUSE: Duration = Duration::from_millis(500);
+/// What waits for something else is looked at again within this.
+const LONGEST_WAIT: Duration = Duration::from_mins(2);
 /// Whoever tells us to wait for longer is asked again after this.
 const LONGEST_PAUSE: Duration = Duration::from_hours(24);
 
@@ -45,6 +47,8 @@ pub enum Outcome {
     Failed(Fault, Retry),
     /// The connector cannot be used before a person has reconnected it. Costs no attempt where that is so.
     NeedsReconnect(Fault),
+    /// Something else has to be mended first, for which nobody can say when. Costs no attempt.
+    Waits(Fault),
     /// The replica stops, and nothing was begun. Costs no attempt.
     GivenBack,
     /// Its replica is gone.
@@ -58,6 +62,7 @@ impl Outcome {
             Self::Done => "done",
             Self::Failed(..) => "failed",
             Self::NeedsReconnect(_) => "needs_reconnect",
+            Self::Waits(_) => "waits",
             Self::GivenBack => "given_back",
             Self::Lost => "lost",
         }
@@ -66,7 +71,7 @@ impl Outcome {
     /// Why it was not done; `None`: it was, or nobody tried.
     pub fn fault(&self) -> Option<Fault> {
         match self {
-            Self::Failed(fault, _) | Self::NeedsReconnect(fault) => Some(fault.clone()),
+            Self::Failed(fault, _) | Self::NeedsReconnect(fault) | Self::Waits(fault) => Some(fault.clone()),
             Self::Lost => Some(Fault::new("lost", "The replica that had it is gone; how far it came is unknown.")),
             Self::Done | Self::GivenBack => None,
         }
@@ -113,6 +118,8 @@ pub enum Next {
     Done,
     /// It is tried again after this long.
     Again(Duration),
+    /// The same; the attempt does not count.
+    Later(Duration),
     /// Its turn comes again at once; the attempt does not count.
     Back,
     /// It waits for its connector; the attempt does not count.
@@ -128,8 +135,9 @@ pub fn after(outcome: &Outcome, attempts: u32, admission: Admission, policy: &Po
     match (outcome, admission) {
         (Outcome::Done, _) => Next::Done,
         (Outcome::GivenBack, _) => Next::Back,
-        (Outcome::NeedsReconnect(_), Admission::Park) => Next::Parked,
-        (Outcome::NeedsReconnect(_), Admission::End(reason)) => Next::Dead(Admission::end(reason)),
+        (Outcome::Waits(_), Admission::Run) => Next::Later(LONGEST_WAIT.mul_f64(0.5 + unit / 2.0)),
+        (Outcome::NeedsReconnect(_) | Outcome::Waits(_), Admission::Park) => Next::Parked,
+        (Outcome::NeedsReconnect(_) | Outcome::Waits(_), Admission::End(reason)) => Next::Dead(Admission::end(reason)),
         (Outcome::Failed(fault, Retry::Never), _) => Next::Dead(fault.clone()),
         (Outcome::Failed(fault, Retry::After(told)), _) => again(fault.clone(), as_told(*told, unit)),
         // Somebody has reconnected it meanwhile, or it never was the connector's fault.
@@ -173,6 +181,8 @@ mod tests {
             (Outcome::Done, 1, Admission::Run, Next::Done),
             (Outcome::Done, 9, gone, Next::Done),
             (Outcome::GivenBack, 9, Admission::Run, Next::Back),
+            (Outcome::Waits(fault()), 9, Admission::Run, Next::Later(LONGEST_WAIT)),
+            (Outcome::Waits(fault()), 9, Admission::Park, Next::Parked),
             (failed(Retry::Backoff), 1, Admission::Run, secs(2)),
             (failed(Retry::Backoff), 2, Admission::Run, secs(4)),
             (failed(Retry::Backoff), 3, Admission::Run, Next::Dead(fault())),
@@ -232,7 +242,7 @@ mod tests {
 
         #[test]
         fn a_job_that_always_fails_is_dead_after_its_attempts_and_not_before(
-            most in 1_u32..50, kinds in proptest::collection::vec(0_u8..4, 200), unit in 0.0..1.0_f64,
+            most in 1_u32..50, kinds in proptest::collection::vec(0_u8..5, 200), unit in 0.0..1.0_f64,
         ) {
             let policy = Policy { attempts: most, ..POLICY };
             let mut attempts = 0;
@@ -242,6 +252,7 @@ mod tests {
                     0 => (Outcome::Lost, Admission::Run),
                     1 => (Outcome::Failed(fault(), Retry::Backoff), Admission::Run),
                     2 => (Outcome::NeedsReconnect(fault()), Admission::Park),
+                    3 => (Outcome::Waits(fault()), Admission::Run),
                     _ => (Outcome::GivenBack, Admission::Run),
                 };
                 match after(&outcome, attempts, admission, &policy, unit) {
@@ -251,7 +262,7 @@ mod tests {
                         return Ok(());
                     }
                     // As the store counts.
-                    Next::Back | Next::Parked => attempts -= 1,
+                    Next::Back | Next::Parked | Next::Later(_) => attempts -= 1,
                     Next::Done => prop_assert!(false, "nothing was done"),
                 }
             }

@@ -25,7 +25,7 @@ const MOST_PAGES: u64 = 10;
 const MOST_BYTES: usize = 64 * 1024;
 
 /// Known to every template.
-const ALWAYS: [&str; 2] = ["agent", "run"];
+const ALWAYS: [&str; 3] = ["agent", "run", "event"];
 
 struct Reader {
     /// What templates can name at this point.
@@ -86,7 +86,7 @@ fn data(given: Option<&Value>) -> Result<Map<String, Value>, SpecError> {
     for (name, value) in data {
         let at = format!("data.{name}");
         if !is_name(name) || ALWAYS.contains(&name.as_str()) {
-            return Err(wrong(&at, format!("{NAME}, and it is neither agent nor run")));
+            return Err(wrong(&at, format!("{NAME}, and it is none of agent, run and event")));
         }
         if value.to_string().contains("{{") {
             let message = "data is taken as it is: put the template where it is used, in with or give";
@@ -359,7 +359,7 @@ mod tests {
             (json!({"kind": "llm", "steps": [search()]}), "kind", "the one kind of runner is playbook"),
             (json!({"steps": [search()], "step": 1}), "step", "there are kind, data, steps"),
             (json!({"steps": [search()], "data": 1}), "data", "an object of constants"),
-            (json!({"steps": [search()], "data": {"run": 1}}), "data.run", "neither agent nor run"),
+            (json!({"steps": [search()], "data": {"run": 1}}), "data.run", "none of agent, run and event"),
             (json!({"steps": [search()], "data": {"A": 1}}), "data.A", "a name is lower-case"),
             (json!({"steps": [search()], "data": {"a": ["{{ b }}"]}}), "data.a", "data is taken as it is"),
             (steps(json!(["search"])), "steps[0]", "a step is an object, found text"),

@@ -79,11 +79,12 @@ pub trait Hands: Send {
 }
 
 impl Playbook {
-    /// Goes through it. `agent` and `run` are what templates know by these names.
-    pub async fn walk<H: Hands>(&self, agent: Value, run: Value, hands: &mut H) -> Result<(), H::Error> {
+    /// Goes through it. `known`: what templates know by these names beside its data, [`super::ALWAYS`].
+    pub async fn walk<H: Hands>(&self, known: [(&str, Value); 3], hands: &mut H) -> Result<(), H::Error> {
         let mut scope = Scope::default();
-        scope.set("agent", agent);
-        scope.set("run", run);
+        for (name, value) in known {
+            scope.set(name, value);
+        }
         for (name, value) in &self.data {
             scope.set(name, value.clone());
         }
@@ -383,13 +384,17 @@ mod tests {
         }
     }
 
+    fn known() -> [(&'static str, Value); 3] {
+        [("agent", json!({"name": "A"})), ("run", json!({"id": "run_1"})), ("event", json!({"ticket_id": "7"}))]
+    }
+
     async fn walk(
         spec: Value,
         answers: Vec<(&'static str, Result<Value, Fault<String>>)>,
     ) -> (Vec<String>, Result<(), String>) {
         let mut script = Script { answers, ..Script::default() };
         let playbook = Playbook::parse(&spec).unwrap();
-        let ended = playbook.walk(json!({"name": "A"}), json!({"id": "run_1"}), &mut script).await;
+        let ended = playbook.walk(known(), &mut script).await;
         (script.log, ended)
     }
 
@@ -476,7 +481,7 @@ mod tests {
                 script.answers = vec![("see", Ok(Value::Null)), ("see", Err(Fault::End("away".to_owned())))];
             }
             let playbook = Playbook::parse(&loop_over(list, &json!({"limit": 2}), &steps)).unwrap();
-            let ended = playbook.walk(json!({}), json!({}), &mut script).await;
+            let ended = playbook.walk(known(), &mut script).await;
             assert_eq!(ended.is_err(), fails);
             script.log.iter().map(|line| line.split(": see").next().unwrap().to_owned()).collect::<Vec<_>>()
         };

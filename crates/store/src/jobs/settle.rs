@@ -167,6 +167,9 @@ async fn settle(
     let (set, value): (&str, Value) = match &next {
         Next::Done => ("state = 'done', ended_at = $4", micros(at).into()),
         Next::Again(pause) => ("state = 'waiting', due_at = $4", micros(at_or_later(*pause)).into()),
+        Next::Later(pause) => {
+            ("state = 'waiting', attempts = attempts - 1, due_at = $4", micros(at_or_later(*pause)).into())
+        }
         Next::Back => ("state = 'ready', attempts = attempts - 1, started_at = $4", None::<DateTime<Utc>>.into()),
         Next::Parked => ("state = 'parked', attempts = attempts - 1, parked_at = $4", micros(at).into()),
         Next::Dead(_) => ("state = 'dead', ended_at = $4", micros(at).into()),

@@ -385,7 +385,7 @@ async fn every_change_of_an_agent_is_told(db: Arc<TestDatabase>) {
     store.resume_agent(&org, &id, moment(320)).await.unwrap();
     crate::signals::heard(&mut signals, &told).await;
     crate::signals::drain(&mut signals);
-    store.queue_run(&org, &id, "ada", false, moment(330)).await.unwrap();
+    store.queue_run(&org, &id, "ada", false, None, moment(330)).await.unwrap();
     crate::signals::heard(&mut signals, &told).await;
     crate::signals::drain(&mut signals);
     store.delete_connector(&org, &acme).await.unwrap();

@@ -107,7 +107,7 @@ async fn an_agent_runs_once_at_a_time(db: Arc<TestDatabase>) {
 
     let asked = futures::future::join_all((0..6).map(|n| {
         let (store, org, id) = (store.clone(), org.clone(), id.clone());
-        async move { store.queue_run(&org, &id, &format!("key {n}"), n % 2 == 0, moment(1)).await.unwrap() }
+        async move { store.queue_run(&org, &id, &format!("key {n}"), n % 2 == 0, None, moment(1)).await.unwrap() }
     }))
     .await;
 
@@ -115,13 +115,13 @@ async fn an_agent_runs_once_at_a_time(db: Arc<TestDatabase>) {
         asked.iter().filter_map(|one| if let Queued::Yes(run) = one { Some(run) } else { None }).collect();
     let [run] = new.as_slice() else { panic!("{asked:?}") };
     assert!(asked.iter().all(|one| *one == Queued::Yes((*run).clone()) || *one == Queued::Other((*run).clone())));
-    let nobody = store.queue_run(&org, &AgentId::from("agent_x"), "x", false, moment(1)).await.unwrap();
+    let nobody = store.queue_run(&org, &AgentId::from("agent_x"), "x", false, None, moment(1)).await.unwrap();
     assert_eq!(nobody, Queued::NoAgent);
     let stranger = store.ensure_org("Globex").await.unwrap();
-    assert_eq!(store.queue_run(&stranger, &id, "x", false, moment(1)).await.unwrap(), Queued::NoAgent);
+    assert_eq!(store.queue_run(&stranger, &id, "x", false, None, moment(1)).await.unwrap(), Queued::NoAgent);
     let taken = store.claim_runs(moment(2), LEASE, 10).await.unwrap().remove(0);
     store.end_run(&taken, &end(RunState::Succeeded, 3), 50).await.unwrap();
-    assert!(matches!(store.queue_run(&org, &id, "x", true, moment(4)).await.unwrap(), Queued::Yes(_)));
+    assert!(matches!(store.queue_run(&org, &id, "x", true, None, moment(4)).await.unwrap(), Queued::Yes(_)));
     let listed = store.runs(&org, &id, None, 1).await.unwrap();
     assert!(listed.data[0].dry);
     let next = store.runs(&org, &id, listed.next_cursor.as_deref(), 1).await.unwrap();
@@ -230,7 +230,7 @@ async fn no_step_is_begun_after_a_pause_or_a_stop(db: Arc<TestDatabase>) {
     };
     assert_eq!(paused.by.as_deref(), Some("ada"));
     store.end_run(&real, &end(RunState::Stopped, 6), 50).await.unwrap();
-    store.queue_run(&org, &id, "ada", true, moment(7)).await.unwrap();
+    store.queue_run(&org, &id, "ada", true, None, moment(7)).await.unwrap();
     let dry = store.claim_runs(moment(7), LEASE, 1).await.unwrap().remove(0);
     assert_eq!(store.begin_step(&dry, &step(1, None), LEASE).await.unwrap(), Began::Yes, "a dry run changes nothing");
     fail(&store, &acme).await;
@@ -266,7 +266,7 @@ async fn a_run_whose_lease_is_over_is_ended_once_and_its_owner_finds_out(db: Arc
     assert_eq!(store.renew_run(&lost, LEASE).await.unwrap(), Changed::No);
     assert_eq!(store.begin_step(&lost, &step(2, None), LEASE).await.unwrap(), Began::Lost);
     assert_eq!(store.end_run(&lost, &end(RunState::Succeeded, 4), 50).await.unwrap(), Changed::No);
-    assert!(matches!(store.queue_run(&org, &id, "x", false, moment(5)).await.unwrap(), Queued::Yes(_)));
+    assert!(matches!(store.queue_run(&org, &id, "x", false, None, moment(5)).await.unwrap(), Queued::Yes(_)));
 }
 
 async fn the_newest_runs_are_kept(db: Arc<TestDatabase>) {
@@ -274,7 +274,7 @@ async fn the_newest_runs_are_kept(db: Arc<TestDatabase>) {
     let (org, id) = an_agent(&store).await;
     let mut runs = Vec::new();
     for n in 0..6 {
-        store.queue_run(&org, &id, "x", false, moment(n)).await.unwrap();
+        store.queue_run(&org, &id, "x", false, None, moment(n)).await.unwrap();
         let taken = store.claim_runs(moment(n), LEASE, 1).await.unwrap().remove(0);
         store.begin_step(&taken, &step(1, None), LEASE).await.unwrap();
         store.end_run(&taken, &end(RunState::Succeeded, n), 3).await.unwrap();

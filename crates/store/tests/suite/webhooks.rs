@@ -6,7 +6,7 @@ use chrono::{DateTime, SubsecRound as _, Utc};
 use holdfast_core::{
     AppId, ConnectorId, OrgId, Role, Secret,
     ports::Changed,
-    webhook::{Event, Key, Topic},
+    webhook::{Author, Event, Key, Topic},
 };
 use holdfast_store::{
     Arrived, Created, DeliveryFilter, DeliveryState, Endpoint, Known, NewConnector, NewEndpoint, NewUser, Owner,
@@ -80,7 +80,14 @@ async fn find(store: &Store, id: &str, now: DateTime<Utc>) -> (Endpoint, Receive
 
 fn event(key: Key) -> Event {
     let subject = Some("42".to_owned());
-    Event { key, kind: "ticket.created".to_owned(), topic: Topic::TicketCreated, subject, account: None }
+    Event {
+        key,
+        kind: "ticket.created".to_owned(),
+        topic: Topic::TicketCreated,
+        subject,
+        account: None,
+        author: Author::Unknown,
+    }
 }
 
 fn id(id: &str) -> Event {

@@ -1,7 +1,7 @@
 //! Agents and runs as the API shows them; never a secret.
 
 use chrono::{DateTime, Utc};
-use holdfast_core::{agent::Trigger, tool::Access};
+use holdfast_core::{agent::Trigger, tool::Access, webhook::Topic};
 use holdfast_store::{Agent, AgentBrief, Binding, Run, RunStep, Stop};
 use serde::Serialize;
 use serde_json::Value;
@@ -78,9 +78,11 @@ struct GrantBody {
 /// When it runs by itself.
 #[derive(Serialize, ToSchema)]
 struct TriggerView {
-    /// `manual` or `schedule`.
+    /// `manual`, `schedule` or `events`.
     kind: &'static str,
     every_secs: Option<u64>,
+    /// The events that give it a run each.
+    events: Option<Vec<&'static str>>,
 }
 
 /// One go of an agent.
@@ -90,8 +92,12 @@ pub(in crate::api) struct RunBody {
     agent_id: String,
     /// `queued`, `running`, `succeeded`, `failed` or `stopped`.
     state: &'static str,
-    /// `schedule` or `manual`.
+    /// `schedule`, `event` or `manual`.
     trigger: &'static str,
+    /// What it is about, as the playbook knows it: `id` of the delivery, `topic`, `ticket_id`, and so on.
+    event: Option<serde_json::Value>,
+    /// What does the run of an event.
+    job_id: Option<String>,
     /// Who asked for it.
     actor: Option<String>,
     dry_run: bool,
@@ -185,6 +191,11 @@ impl AgentBody {
                 kind: match agent.trigger {
                     Trigger::Manual => "manual",
                     Trigger::Every(_) => "schedule",
+                    Trigger::Events(_) => "events",
+                },
+                events: match agent.trigger {
+                    Trigger::Events(events) => Some(events.topics().map(Topic::as_str).collect()),
+                    Trigger::Manual | Trigger::Every(_) => None,
                 },
                 every_secs: agent.trigger.period().map(|every| every.as_secs()),
             },
@@ -241,7 +252,13 @@ impl RunBody {
             id: run.id.to_string(),
             agent_id: run.agent.to_string(),
             state: run.state.as_str(),
-            trigger: if run.actor.is_some() { "manual" } else { "schedule" },
+            trigger: match (&run.actor, &run.event) {
+                (Some(_), _) => "manual",
+                (None, Some(_)) => "event",
+                (None, None) => "schedule",
+            },
+            event: run.event.as_ref().map(|event| event.known.clone()),
+            job_id: run.event.as_ref().and_then(|event| event.job.as_ref()).map(ToString::to_string),
             actor: run.actor.clone(),
             dry_run: run.dry,
             queued_at: run.queued_at,

@@ -24,6 +24,8 @@ pub(super) struct How {
     /// `yes`: nothing is changed at the helpdesk.
     #[serde(default)]
     dry: String,
+    /// The ticket that it is to be about.
+    ticket: Option<String>,
 }
 
 /// POST /agents/{id}/run. A double click leads twice to the same run.
@@ -35,7 +37,8 @@ pub(super) async fn run(
 ) -> Result<Response, Trouble> {
     let agent = find(&app, &person, &id).await?;
     let dry = how.dry == "yes";
-    let asked = manage::run(&app, person.org(), agent.id.as_str(), &person.actor(), dry, false).await;
+    let asked =
+        manage::run(&app, person.org(), agent.id.as_str(), &person.actor(), dry, how.ticket.as_deref(), false).await;
     let asked = asked.map_err(|problem| Trouble::from_problem(&person, &problem))?;
     Ok(Redirect::to(&format!("/agents/{}/runs/{}", agent.id, asked.run)).into_response())
 }

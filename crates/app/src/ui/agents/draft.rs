@@ -17,6 +17,8 @@ use crate::{
     problem::Problem,
 };
 
+/// What stands in `every` for an agent that waits for events.
+pub(super) const EVENTS: &str = "events";
 /// A form holds no more connectors.
 const MOST_ROWS: usize = 10;
 
@@ -28,8 +30,10 @@ pub(super) struct Draft {
     /// The sample that it came from; empty: none.
     pub(super) sample: String,
     pub(super) name: String,
-    /// Seconds; empty: by hand only.
+    /// Seconds, or [`EVENTS`]; empty: by hand only.
     pub(super) every: String,
+    /// Those that are ticked.
+    pub(super) events: Vec<String>,
     /// The playbook as text.
     pub(super) runner: String,
     pub(super) paused: bool,
@@ -49,6 +53,7 @@ pub(super) struct Row {
 pub(super) struct Problems {
     pub(super) name: String,
     pub(super) every: String,
+    pub(super) events: String,
     pub(super) runner: String,
     /// Of each row.
     pub(super) rows: Vec<String>,
@@ -68,7 +73,8 @@ impl Draft {
             id,
             sample: sample.id.clone(),
             name: sample.name.clone(),
-            every: sample.every_secs.to_string(),
+            every: sample.every_secs.map_or_else(|| EVENTS.to_owned(), |secs| secs.to_string()),
+            events: sample.events.clone(),
             runner: pretty(&sample.runner),
             paused: false,
             rows: rows.collect(),
@@ -116,7 +122,15 @@ impl Draft {
             id: agent.id.to_string(),
             sample: String::new(),
             name: agent.name.clone(),
-            every: agent.trigger.period().map(|every| every.as_secs().to_string()).unwrap_or_default(),
+            every: match agent.trigger {
+                Trigger::Manual => String::new(),
+                Trigger::Every(every) => every.as_secs().to_string(),
+                Trigger::Events(_) => EVENTS.to_owned(),
+            },
+            events: match agent.trigger {
+                Trigger::Events(events) => events.topics().map(|topic| topic.as_str().to_owned()).collect(),
+                Trigger::Manual | Trigger::Every(_) => Vec::new(),
+            },
             runner: pretty(&agent.runner),
             paused: agent.paused.is_some(),
             rows,
@@ -132,6 +146,7 @@ impl Draft {
                 "sample" => draft.sample = value,
                 "name" => draft.name = value,
                 "every" => draft.every = value,
+                "event" => draft.events.push(value),
                 // Browsers send line ends in the manner of CRLF.
                 "runner" => draft.runner = value.replace("\r\n", "\n"),
                 "paused" => draft.paused = value == "yes",
@@ -169,11 +184,18 @@ impl Draft {
 
     fn trigger(&self) -> TriggerBody {
         if self.every.is_empty() {
-            return TriggerBody { kind: "manual".to_owned(), every_secs: None };
+            return TriggerBody { kind: "manual".to_owned(), ..TriggerBody::default() };
+        }
+        if self.every == EVENTS {
+            return TriggerBody {
+                kind: "events".to_owned(),
+                events: Some(self.events.clone()),
+                ..TriggerBody::default()
+            };
         }
         // What is no number is out of bounds as well.
         let secs = self.every.trim().parse().unwrap_or(0);
-        TriggerBody { kind: "schedule".to_owned(), every_secs: Some(secs) }
+        TriggerBody { kind: "schedule".to_owned(), every_secs: Some(secs), events: None }
     }
 
     /// The playbook, or what is wrong with it as JSON.
@@ -203,7 +225,8 @@ impl Draft {
     /// What was typed, for changing this agent. A schedule that is the same is left alone: a new one begins at once.
     pub(super) fn change_body(&self, agent: &Agent) -> Result<AgentChangeBody, Problems> {
         let trigger = self.trigger();
-        let same = trigger.every_secs == agent.trigger.period().map(|every| every.as_secs());
+        let before = Self::of_agent(agent);
+        let same = (&self.every, &self.events) == (&before.every, &before.events);
         Ok(AgentChangeBody {
             name: Some(self.name.clone()),
             runner: Some(self.spec()?),
@@ -223,6 +246,7 @@ impl Draft {
             ("connectors", _) if !problems.rows.is_empty() => {
                 "Choose the connector that the agent works on.".clone_into(&mut problems.rows[0]);
             }
+            ("trigger.events", _) => "Choose at least one event.".clone_into(&mut problems.events),
             (field, _) if field.starts_with("trigger") => {
                 problems.every = format!(
                     "Choose how often; between {} seconds and {} days.",

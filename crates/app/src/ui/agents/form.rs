@@ -7,13 +7,13 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Redirect, Response},
 };
-use holdfast_core::{AgentId, Health, tool::Access};
+use holdfast_core::{AgentId, Health, tool::Access, webhook::Topic};
 use holdfast_store::{ConnectorView, Filter};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    draft::{Draft, Problems},
-    find,
+    draft::{Draft, EVENTS, Problems},
+    event_words, find,
     home::{SampleTile, tiles},
     show::first_sentence,
     trigger_words,
@@ -33,6 +33,7 @@ use crate::{
         trouble::Trouble,
         view::{Here, View},
     },
+    words::capitalised,
 };
 
 /// Somebody's own playbook, where samples are chosen.
@@ -67,6 +68,7 @@ struct FormPage {
     description: Option<&'static str>,
     name: String,
     schedules: Vec<Choice>,
+    events: Vec<Choice>,
     rows: Vec<RowView>,
     runner: String,
     /// The playbook is what the form is about, or what is wrong with it.
@@ -252,6 +254,14 @@ fn page(
         description: sample.map(|sample| sample.description.as_str()),
         name: draft.name.clone(),
         schedules: schedules(&draft.every),
+        events: Topic::TICKETS
+            .iter()
+            .map(|topic| Choice {
+                value: topic.as_str().to_owned(),
+                word: capitalised(event_words(*topic)),
+                chosen: draft.events.iter().any(|event| event == topic.as_str()),
+            })
+            .collect(),
         rows: rows.collect(),
         runner: draft.runner.clone(),
         runner_open: own || !problems.runner.is_empty(),
@@ -331,7 +341,12 @@ fn schedules(chosen: &str) -> Vec<Choice> {
         word: trigger_words(holdfast_core::agent::Trigger::Every(std::time::Duration::from_secs(secs))),
         chosen: secs.to_string() == chosen,
     });
-    std::iter::once(by_hand).chain(every).collect()
+    let on_events = Choice {
+        value: EVENTS.to_owned(),
+        word: "When something happens to a ticket".to_owned(),
+        chosen: chosen == EVENTS,
+    };
+    [by_hand, on_events].into_iter().chain(every).collect()
 }
 
 /// As [`holdfast_core::id::new`] makes them.

@@ -7,11 +7,12 @@ use axum::{
     response::Response,
 };
 use holdfast_core::{
+    Role,
     agent::{RunState, StepOutcome},
     playbook::pretty,
     tool::Access,
 };
-use holdfast_store::{Agent, Run, RunStep};
+use holdfast_store::{Agent, Run, RunEvent, RunStep};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -45,6 +46,7 @@ struct RunPage {
     state: &'static str,
     over: bool,
     queued: Moment,
+    about: Option<About>,
     /// Where the connector in the way is mended.
     link: Option<String>,
     code: Option<String>,
@@ -54,6 +56,30 @@ struct RunPage {
     earlier: Option<String>,
     later: Option<String>,
     news: String,
+}
+
+/// What the run is about.
+#[derive(Serialize)]
+struct About {
+    ticket: String,
+    /// What happened to it, in the provider's word.
+    what: Option<String>,
+    /// For who may see those.
+    delivery: Option<String>,
+    job: Option<String>,
+}
+
+impl About {
+    fn of(event: &RunEvent, person: &Person) -> Self {
+        let word = |name: &str| event.known.get(name).and_then(Value::as_str).map(str::to_owned);
+        let sees = person.may(Role::Member);
+        Self {
+            ticket: word("ticket_id").unwrap_or_default(),
+            what: word("kind").filter(|_| event.delivery.is_some()),
+            delivery: event.delivery.as_ref().filter(|_| sees).map(ToString::to_string),
+            job: event.job.as_ref().filter(|_| sees).map(ToString::to_string),
+        }
+    }
 }
 
 /// A step of the run.
@@ -133,6 +159,7 @@ pub(super) async fn show(
         state: run.state.as_str(),
         over: run.state.is_over(),
         queued: Moment::new(run.queued_at, now),
+        about: run.event.as_ref().map(|event| About::of(event, &person)),
         link: run.connector.as_ref().map(|connector| format!("/connectors/{connector}")),
         code: run.code.clone(),
         earlier: (from > 0).then(|| address(from.saturating_sub(STEPS))),

@@ -8,11 +8,11 @@ use axum::{
 };
 use holdfast_core::{
     Role,
-    agent::Status,
+    agent::{Status, Trigger},
     playbook::{Playbook, pretty},
     tool::Access,
 };
-use holdfast_store::{Agent, Binding};
+use holdfast_store::{Agent, Binding, Run};
 use serde::{Deserialize, Serialize};
 
 use super::{Badge, Cause, RunLine, find, trigger_words};
@@ -54,6 +54,8 @@ struct AgentPage {
     /// It was bound to more, which is gone.
     unbound: bool,
     trigger: String,
+    /// It works on the ticket of an event, so that a run by hand needs one.
+    by_events: bool,
     next: Option<Moment>,
     steps: Vec<Step>,
     /// The playbook; `None`: it is too long for a page.
@@ -130,7 +132,10 @@ pub(super) async fn show(
         Err(error) => (Vec::new(), Some(error.to_string())),
     };
     let status = agent.status();
-    let running = agent.last_run.as_ref().filter(|run| !run.state.is_over()).map(|run| run.id.to_string());
+    // Those of events wait for each other; they keep nobody from asking for one.
+    let by_hand = |run: &&Run| run.event.as_ref().is_none_or(|event| event.job.is_none());
+    let running =
+        agent.last_run.as_ref().filter(by_hand).filter(|run| !run.state.is_over()).map(|run| run.id.to_string());
     let member = person.may(Role::Member);
     let page = AgentPage {
         badge: Badge::of_agent(status),
@@ -150,6 +155,7 @@ pub(super) async fn show(
         bound: agent.bindings.iter().map(|binding| bound(&app, binding)).collect(),
         unbound: agent.stops.iter().any(|stop| !stop.reason.is_reconnectable()),
         trigger: trigger_words(agent.trigger),
+        by_events: matches!(agent.trigger, Trigger::Events(_)),
         next: Moment::maybe(agent.due_at, now),
         steps,
         spec: Some(pretty(&agent.runner)).filter(|spec| spec.len() <= LONGEST_SPEC_BYTES),

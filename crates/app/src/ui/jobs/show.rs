@@ -74,6 +74,7 @@ impl AttemptLine {
             "done" => ("good", "Done"),
             "failed" => ("bad", "Failed"),
             "needs_reconnect" => ("warn", "Needs Reconnect; does not count"),
+            "waits" => ("idle", "Waits for something else; does not count"),
             "given_back" => ("idle", "Given back by a replica that stopped; does not count"),
             _ => ("bad", "Lost with its replica"),
         };

@@ -1,0 +1,169 @@
+//! Working an event off: agents that wait for it get a run each, and the delivery is processed, all or nothing.
+
+use chrono::{DateTime, TimeDelta, Utc};
+use holdfast_core::{
+    AgentId, DeliveryId, OrgId,
+    agent::RunState,
+    job::Kind,
+    ports::StoreError,
+    webhook::{Author, Topic},
+};
+use sea_orm::{DatabaseTransaction, FromQueryResult};
+use serde_json::{Value, json};
+
+use crate::{
+    agents,
+    jobs::{self, NewJob},
+    patience::Patient,
+    sql::{self, failed, micros, values},
+    store::Store,
+};
+
+/// An agent that makes events of its own is noticed within this time.
+const BRAKE: TimeDelta = TimeDelta::hours(1);
+
+#[derive(FromQueryResult)]
+struct Happened {
+    org_id: String,
+    connector_id: String,
+    provider: String,
+    account: String,
+    identity: Option<Value>,
+    topic: String,
+    kind: String,
+    subject: Option<String>,
+    author: Option<String>,
+    author_id: Option<String>,
+    state: String,
+    received_at: DateTime<Utc>,
+}
+
+impl Happened {
+    /// Whether the connector itself did it: what an agent writes is no news to agents.
+    fn is_our_own(&self) -> bool {
+        let ours = self.identity.as_ref().and_then(|identity| identity.get("id")).and_then(Value::as_str);
+        self.author == Author::Program.as_str().map(str::to_owned)
+            || self.author_id.as_deref().is_some_and(|author| Some(author) == ours)
+    }
+}
+
+#[derive(FromQueryResult)]
+struct Waiting {
+    id: String,
+    role: String,
+    on_events: String,
+}
+
+impl Store {
+    /// Gives each agent that waits for the event, is not paused, and is bound to its connector one run, and says that the event
+    /// is processed. Doing it again changes nothing. An agent gets no more than `most` runs for one ticket within an hour;
+    /// what is beyond is written down, and not done. Answers how many runs were given.
+    pub async fn work_off_event(&self, id: &DeliveryId, most: u32, now: DateTime<Utc>) -> Result<usize, StoreError> {
+        let doing = "work off an event";
+        let tx = self.transaction(doing).await?;
+        let read = "SELECT d.org_id, d.connector_id, c.provider, c.account, c.identity, d.topic, d.kind, d.subject, d.author, \
+                    d.author_id, d.state, d.received_at FROM deliveries d JOIN connectors c ON c.id = d.connector_id \
+                    WHERE d.id = $1";
+        let Some(event) = sql::one::<Happened>(&tx, doing, read, values![id.as_str()]).await? else {
+            tx.rollback().await.map_err(failed(doing))?;
+            return Ok(0);
+        };
+        let waited_for = Topic::parse(&event.topic).filter(|topic| Topic::TICKETS.contains(topic));
+        let mut given = Vec::new();
+        if let (Some(topic), Some(ticket), false) = (waited_for, event.subject.as_deref(), event.is_our_own())
+            && event.state != "processed"
+        {
+            let look = "SELECT a.id, MIN(b.role) AS role, a.on_events FROM agent_connectors b JOIN agents a ON a.id = b.agent_id \
+                        WHERE b.connector_id = $1 AND a.on_events IS NOT NULL AND a.paused_at IS NULL \
+                        GROUP BY a.id, a.on_events ORDER BY a.id";
+            let agents: Vec<Waiting> = sql::all(&tx, doing, look, values![event.connector_id.as_str()]).await?;
+            for agent in agents {
+                if agents::events(&agent.on_events, &agent.id)?.waits_for(topic) {
+                    self.give_run(&tx, id, &event, ticket, &agent, most, now).await?;
+                    given.push(AgentId::from(agent.id));
+                }
+            }
+        }
+        let settle = "UPDATE deliveries SET state = 'processed', detail = NULL, settled_at = $2 \
+                      WHERE id = $1 AND state IN ('received', 'parked', 'failed')";
+        sql::run(&tx, doing, settle, values![id.as_str(), micros(now)]).await?;
+        tx.commit().await.map_err(failed(doing))?;
+        for agent in &given {
+            self.agent_changed(agent);
+        }
+        if !given.is_empty() {
+            self.jobs_changed(&event.org_id.as_str().into(), Kind::AgentRun);
+        }
+        Ok(given.len())
+    }
+
+    async fn give_run(
+        &self,
+        tx: &Patient<DatabaseTransaction>,
+        delivery: &DeliveryId,
+        event: &Happened,
+        ticket: &str,
+        agent: &Waiting,
+        most: u32,
+        now: DateTime<Utc>,
+    ) -> Result<(), StoreError> {
+        let doing = "give an agent a run";
+        let lately = "SELECT COUNT(*) AS number FROM runs WHERE agent_id = $1 AND subject = $2 AND queued_at > $3";
+        let subject = format!("{}:{ticket}", event.connector_id);
+        let lately: Option<sql::Number> =
+            sql::one(tx, doing, lately, values![agent.id.as_str(), subject.as_str(), micros(now - BRAKE)]).await?;
+        let too_often = lately.is_some_and(|lately| lately.count() >= u64::from(most));
+        let run = self.id("run");
+        let job = if too_often {
+            None
+        } else {
+            let org: OrgId = event.org_id.as_str().into();
+            let job = NewJob {
+                org,
+                kind: Kind::AgentRun,
+                key: format!("{delivery}:{}", agent.id),
+                connector: Some(event.connector_id.as_str().into()),
+                subject: run.clone(),
+                payload: json!({ "agent": agent.id, "delivery": delivery, "ticket": ticket }),
+                due_at: event.received_at,
+                at: now,
+            };
+            match jobs::enqueue(self, tx, &job).await? {
+                jobs::Enqueued::Yes(job) => Some(job),
+                jobs::Enqueued::Already(_) => return Ok(()),
+            }
+        };
+        let known = json!({
+            "id": delivery,
+            "topic": event.topic,
+            "kind": event.kind,
+            "ticket_id": ticket,
+            "connector": { "id": event.connector_id, "provider": event.provider, "account": event.account },
+            "role": agent.role,
+            "by": event.author,
+            "at": event.received_at,
+        });
+        let insert = "INSERT INTO runs (id, org_id, agent_id, state, dry, queued_at, ended_at, code, detail, event, delivery_id, \
+                      subject, job_id) VALUES ($1, $2, $3, $4, FALSE, $5, $6, $7, $8, $9, $10, $11, $12)";
+        let state = if too_often { RunState::Stopped } else { RunState::Queued };
+        let detail = format!(
+            "{most} events of this ticket within an hour gave it a run. Perhaps what it writes comes back as events; look at the \
+             webhook at the provider."
+        );
+        let values = values![
+            run.as_str(),
+            event.org_id.as_str(),
+            agent.id.as_str(),
+            state.as_str(),
+            micros(now),
+            too_often.then(|| micros(now)),
+            too_often.then(|| "too_often".to_owned()),
+            too_often.then_some(detail),
+            known,
+            delivery.as_str(),
+            subject.as_str(),
+            job.map(|job| job.to_string()),
+        ];
+        sql::run(tx, doing, insert, values).await.map(|_| ())
+    }
+}
