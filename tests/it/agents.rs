@@ -24,6 +24,9 @@ on_both! {
     a_run_ends_between_two_steps_when_its_agent_is_paused,
     a_run_ends_between_two_steps_when_the_service_stops,
     an_agent_that_is_due_runs_by_itself,
+    an_agent_runs_at_the_times_of_its_calendar,
+    what_a_calendar_missed_is_made_up_for_once_or_left_out,
+    a_bad_calendar_is_told_by_its_field,
     a_provider_that_is_away_fails_the_run_and_stops_nobody,
     one_bad_ticket_does_not_keep_the_others_from_being_done,
     a_deleted_connector_leaves_its_agent_stopped_until_it_is_bound_anew,
@@ -449,6 +452,89 @@ async fn an_agent_that_is_due_runs_by_itself(db: Arc<Database>) {
     assert_eq!((rest["data"].as_array().unwrap().len(), &rest["next_cursor"]), (1, &json!(null)));
 }
 
+/// An agent that runs every hour, at its beginning.
+async fn hourly(app: &TestApp, connector: &str, missed: &str) -> String {
+    let mut body = reader(connector, 1);
+    body["trigger"] = json!({ "kind": "cron", "cron": "0 * * * *", "time_zone": "Europe/Berlin", "missed": missed });
+    make(app, body).await
+}
+
+async fn run_due(app: &TestApp) -> usize {
+    app.app.run_due_agents().await.unwrap()
+}
+
+async fn an_agent_runs_at_the_times_of_its_calendar(db: Arc<Database>) {
+    let app = TestApp::start(&db).await;
+    let id = app.import("acme").await;
+    let agent = hourly(&app, &id, "skip").await;
+    let made = show(&app, &agent).await;
+    let wanted = json!({ "kind": "cron", "cron": "0 * * * *", "time_zone": "Europe/Berlin", "missed": "skip",
+        "every_secs": null, "events": null });
+    assert_eq!(made["trigger"], wanted);
+    let next = made["next_run_at"].as_str().unwrap();
+    assert!(next.contains(":00:00") && run_due(&app).await == 0, "{made}");
+
+    let mut runs = 0;
+    for _ in 0..36 {
+        app.advance(Duration::from_mins(5));
+        runs += run_due(&app).await;
+    }
+
+    assert_eq!(runs, 3, "three hours, three runs");
+}
+
+async fn what_a_calendar_missed_is_made_up_for_once_or_left_out(db: Arc<Database>) {
+    let app = TestApp::start(&db).await;
+    let id = app.import("acme").await;
+    let (once, skips) = (hourly(&app, &id, "run_once").await, hourly(&app, &id, "skip").await);
+    let runs = async |agent: &str| {
+        app.get(&format!("/agents/{agent}/runs")).await.expect(200).json["data"].as_array().unwrap().len()
+    };
+    // Nobody looked for hours, and it is none of the times.
+    app.advance(Duration::from_mins(60 * 5 + 30));
+    app.advance(until_minute(&app, 30));
+    run_due(&app).await;
+    assert_eq!((runs(&once).await, runs(&skips).await), (1, 0));
+
+    for agent in [&once, &skips] {
+        let _paused = app.post(&format!("/agents/{agent}/pause"), json!({})).await.expect(200);
+    }
+    app.advance(Duration::from_hours(5));
+    for agent in [&once, &skips] {
+        let _resumed = app.post(&format!("/agents/{agent}/resume"), json!({})).await.expect(200);
+    }
+    run_due(&app).await;
+    assert_eq!((runs(&once).await, runs(&skips).await), (2, 0), "paused, it missed them too");
+    let next = show(&app, &skips).await["next_run_at"].as_str().unwrap().to_owned();
+    assert!(next.contains(":00:00"), "{next}");
+}
+
+/// The time until the clock shows this minute.
+fn until_minute(app: &TestApp, minute: u32) -> Duration {
+    let now = app.app.seams.clock.now();
+    let seconds = i64::from(minute) * 60 - now.timestamp().rem_euclid(3600);
+    Duration::from_secs(seconds.rem_euclid(3600).unsigned_abs())
+}
+
+async fn a_bad_calendar_is_told_by_its_field(db: Arc<Database>) {
+    let app = TestApp::start(&db).await;
+    let id = app.import("acme").await;
+    for (trigger, field, words) in [
+        (json!({ "kind": "cron" }), "trigger.cron", "five fields"),
+        (json!({ "kind": "cron", "cron": "0 9 * *" }), "trigger.cron", "five fields"),
+        (json!({ "kind": "cron", "cron": "0 0 30 2 *" }), "trigger.cron", "never run"),
+        (json!({ "kind": "cron", "cron": "0 9 * * *", "time_zone": "Berlin" }), "trigger.time_zone", "Europe/Berlin"),
+        (json!({ "kind": "cron", "cron": "0 9 * * *", "missed": "twice" }), "trigger.missed", "run_once or skip"),
+        (json!({ "kind": "manual", "cron": "0 9 * * *" }), "trigger.cron", "kind cron"),
+    ] {
+        let mut body = reader(&id, 1);
+        body["trigger"] = trigger.clone();
+        let told = app.post("/agents", body).await.problem(422, "invalid");
+        assert_eq!(told.json["field"], field, "{trigger}: {}", told.text);
+        assert!(told.text_of("detail").contains(words), "{trigger}: {}", told.text);
+    }
+}
+
 async fn a_provider_that_is_away_fails_the_run_and_stops_nobody(db: Arc<Database>) {
     let app = TestApp::start(&db).await;
     let acme = app.import("acme").await;
@@ -590,9 +676,9 @@ async fn a_bad_agent_is_told_where_and_what_to_write(db: Arc<Database>) {
             "allowed is 10 to 2678400",
         ),
         (
-            json!({ "sample": "tag_and_answer_by_rule", "connectors": one, "trigger": { "kind": "cron" } }),
+            json!({ "sample": "tag_and_answer_by_rule", "connectors": one, "trigger": { "kind": "monthly" } }),
             "trigger.kind",
-            "manual, schedule or events",
+            "manual, schedule, cron or events",
         ),
     ] {
         let told = app.post("/agents", body.clone()).await.problem(422, "invalid");
@@ -616,7 +702,11 @@ async fn an_agent_is_made_changed_and_deleted(db: Arc<Database>) {
     let id = made.text_of("id");
     assert_eq!(made.header("location"), format!("/api/v1/agents/{id}"));
     assert_eq!((&made.json["name"], &made.json["status"]), (&json!("Annotate urgent tickets"), &json!("active")));
-    assert_eq!(made.json["trigger"], json!({ "kind": "schedule", "every_secs": 300, "events": null }));
+    assert_eq!(
+        made.json["trigger"],
+        json!({ "kind": "schedule", "every_secs": 300,
+        "events": null, "cron": null, "time_zone": null, "missed": null })
+    );
     let granted = |agent: &Value| -> Vec<(String, bool)> {
         let tools = agent["connectors"][0]["tools"].as_array().unwrap();
         tools

@@ -302,7 +302,7 @@ async fn a_bad_trigger_is_told_what_there_is(db: Arc<Database>) {
         (json!({ "kind": "events", "events": ["ticket.exploded"] }), "trigger.events"),
         (json!({ "kind": "events", "events": ["ticket.created"], "every_secs": 60 }), "trigger.every_secs"),
         (json!({ "kind": "schedule", "every_secs": 60, "events": ["ticket.created"] }), "trigger.events"),
-        (json!({ "kind": "cron" }), "trigger.kind"),
+        (json!({ "kind": "monthly" }), "trigger.kind"),
     ] {
         let mut body = noting(&json!([{ "connector": connector }]), &[]);
         body["trigger"] = trigger.clone();

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{health::Health, webhook::Topic};
+use crate::{calendar::Calendar, health::Health, webhook::Topic};
 
 /// Whether an agent works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -100,12 +100,14 @@ impl StopReason {
 }
 
 /// When an agent runs by itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trigger {
     /// Never: a person or a key says when.
     Manual,
     /// This long after it was due last, and up to a tenth more, so that agents made together do not run together.
     Every(Duration),
+    /// At these times.
+    Calendar(Calendar),
     /// Once for each of these events of the helpdesks that it is bound to, unless the connector itself caused it.
     Events(TicketEvents),
 }
@@ -161,15 +163,15 @@ impl Trigger {
     }
 
     /// Between two runs.
-    pub fn period(self) -> Option<Duration> {
+    pub fn period(&self) -> Option<Duration> {
         match self {
-            Self::Manual | Self::Events(_) => None,
-            Self::Every(every) => Some(every),
+            Self::Manual | Self::Calendar(_) | Self::Events(_) => None,
+            Self::Every(every) => Some(*every),
         }
     }
 
     /// From one run to the next; `share` is random, `0.0..1.0`.
-    pub fn wait(self, share: f64) -> Option<Duration> {
+    pub fn wait(&self, share: f64) -> Option<Duration> {
         Some(self.period()?.mul_f64(1.0 + share.clamp(0.0, 1.0) / 10.0))
     }
 }

@@ -14,6 +14,7 @@
 
 pub mod agent;
 pub mod api_client;
+pub mod calendar;
 pub mod credential;
 pub mod error;
 pub mod exchange;

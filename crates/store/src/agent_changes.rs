@@ -11,7 +11,7 @@ use sea_orm::{ConnectionTrait, FromQueryResult};
 use serde_json::Value;
 
 use crate::{
-    row,
+    agents, row,
     sql::{self, failed, micros, values},
     store::Store,
 };
@@ -103,19 +103,24 @@ impl Store {
         let id = new.id.clone().unwrap_or_else(|| self.new_agent_id());
         let tx = self.transaction(doing).await?;
         lock_credentials(&tx, &new.org, &new.bindings).await?;
-        let sql = "INSERT INTO agents (id, org_id, name, runner, every_secs, paused_at, paused_by, created_at, on_events) \
-                   VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (id) DO NOTHING";
+        let sql = "INSERT INTO agents (id, org_id, name, runner, every_secs, paused_at, paused_by, created_at, \
+                   on_events, cron, cron_zone, cron_missed) \
+                   VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) ON CONFLICT (id) DO NOTHING";
+        let [cron, zone, missed] = calendar(&new.trigger);
         let at = micros(new.at);
         let values = values![
             id.as_str(),
             new.org.as_str(),
             new.name.as_str(),
             new.runner.clone(),
-            secs(new.trigger),
+            secs(&new.trigger),
             new.paused_by.as_ref().map(|_| at),
             new.paused_by.clone(),
             at,
-            events(new.trigger),
+            events(&new.trigger),
+            cron,
+            zone,
+            missed,
         ];
         if sql::run(&tx, doing, sql, values).await? == 0 {
             tx.rollback().await.map_err(failed(doing))?;
@@ -157,9 +162,12 @@ impl Store {
             let sql = "UPDATE agents SET runner = $2 WHERE id = $1";
             sql::run(&tx, doing, sql, values![id.as_str(), runner.clone()]).await?;
         }
-        if let Some(trigger) = change.trigger {
-            let sql = "UPDATE agents SET every_secs = $2, on_events = $3, due_at = NULL WHERE id = $1";
-            sql::run(&tx, doing, sql, values![id.as_str(), secs(trigger), events(trigger)]).await?;
+        if let Some(trigger) = &change.trigger {
+            let sql = "UPDATE agents SET every_secs = $2, on_events = $3, cron = $4, cron_zone = $5, cron_missed = $6, \
+                       due_at = NULL, missed_at = NULL WHERE id = $1";
+            let [cron, zone, missed] = calendar(trigger);
+            let values = values![id.as_str(), secs(trigger), events(trigger), cron, zone, missed];
+            sql::run(&tx, doing, sql, values).await?;
         }
         let mut before = Vec::new();
         if let Some(bindings) = &change.bindings {
@@ -192,7 +200,8 @@ impl Store {
         by: &str,
         at: DateTime<Utc>,
     ) -> Result<Changed, StoreError> {
-        let sql = "UPDATE agents SET paused_at = $3, paused_by = $4, due_at = NULL \
+        let sql = "UPDATE agents SET paused_at = $3, paused_by = $4, missed_at = COALESCE(missed_at, due_at), \
+                   due_at = NULL \
                    WHERE org_id = $1 AND id = $2 AND paused_at IS NULL";
         let values = values![org.as_str(), id.as_str(), micros(at), by];
         if sql::run(self.db(), "pause an agent", sql, values).await? == 0 {
@@ -305,21 +314,55 @@ async fn bind(
     Ok(None)
 }
 
-/// What runs by itself, and neither is paused nor stopped, is due: when it was, or else now.
-pub(crate) async fn set_due(tx: &impl ConnectionTrait, id: &AgentId, at: DateTime<Utc>) -> Result<(), StoreError> {
-    let sql = "UPDATE agents SET due_at = CASE WHEN every_secs IS NULL OR paused_at IS NOT NULL \
-               OR EXISTS (SELECT 1 FROM agent_stops s WHERE s.agent_id = agents.id) \
-               THEN NULL ELSE COALESCE(due_at, $2) END WHERE id = $1";
-    sql::run(tx, "set when an agent is due", sql, values![id.as_str(), micros(at)]).await.map(|_| ())
+#[derive(FromQueryResult)]
+struct Times {
+    every_secs: Option<i64>,
+    cron: Option<String>,
+    cron_zone: Option<String>,
+    cron_missed: Option<String>,
+    due_at: Option<DateTime<Utc>>,
+    missed_at: Option<DateTime<Utc>>,
+    held: bool,
 }
 
-fn secs(trigger: Trigger) -> Option<i64> {
+/// What runs by itself, and neither is paused nor stopped, is due: when it was, or else now, or at the next time of its calendar.
+pub(crate) async fn set_due(tx: &impl ConnectionTrait, id: &AgentId, at: DateTime<Utc>) -> Result<(), StoreError> {
+    let doing = "set when an agent is due";
+    let read = "SELECT every_secs, cron, cron_zone, cron_missed, due_at, missed_at, paused_at IS NOT NULL \
+                OR EXISTS (SELECT 1 FROM agent_stops s WHERE s.agent_id = agents.id) AS held FROM agents WHERE id = $1";
+    let Some(times) = sql::one::<Times>(tx, doing, read, values![id.as_str()]).await? else { return Ok(()) };
+    let (cron, zone) = (times.cron.as_deref(), times.cron_zone.as_deref());
+    let calendar = agents::calendar(cron, zone, times.cron_missed.as_deref(), id.as_str())?;
+    let missed = times.missed_at.or(times.due_at);
+    let (due, missed) = match calendar {
+        _ if times.held => (None, missed),
+        Some(calendar) => {
+            let missed = missed.filter(|due| *due > at || calendar.makes_up(*due, at));
+            (missed.or_else(|| calendar.next(at)), None)
+        }
+        None => (times.every_secs.map(|_| times.due_at.unwrap_or(at)), None),
+    };
+    let sql = "UPDATE agents SET due_at = $2, missed_at = $3 WHERE id = $1";
+    sql::run(tx, doing, sql, values![id.as_str(), due.map(micros), missed.map(micros)]).await.map(|_| ())
+}
+
+fn secs(trigger: &Trigger) -> Option<i64> {
     trigger.period().map(|every| i64::try_from(every.as_secs()).unwrap_or(i64::MAX))
 }
 
-fn events(trigger: Trigger) -> Option<String> {
+fn events(trigger: &Trigger) -> Option<String> {
     match trigger {
         Trigger::Events(events) => Some(events.words()),
-        Trigger::Manual | Trigger::Every(_) => None,
+        Trigger::Manual | Trigger::Every(_) | Trigger::Calendar(_) => None,
+    }
+}
+
+/// Pattern, time zone, and what becomes of what was missed.
+fn calendar(trigger: &Trigger) -> [Option<String>; 3] {
+    match trigger {
+        Trigger::Calendar(calendar) => {
+            [calendar.pattern(), calendar.zone(), calendar.missed().as_str()].map(|word| Some(word.to_owned()))
+        }
+        Trigger::Manual | Trigger::Every(_) | Trigger::Events(_) => [None, None, None],
     }
 }

@@ -6,6 +6,7 @@ use chrono::{DateTime, Utc};
 use holdfast_core::{
     AgentId, ConnectorId, Health, OrgId,
     agent::{Status, StopReason, TicketEvents, Trigger},
+    calendar::{Calendar, Missed},
     ports::StoreError,
 };
 use sea_orm::{ConnectionTrait, FromQueryResult};
@@ -137,6 +138,9 @@ struct AgentRow {
     runner: Value,
     every_secs: Option<i64>,
     on_events: Option<String>,
+    cron: Option<String>,
+    cron_zone: Option<String>,
+    cron_missed: Option<String>,
     due_at: Option<DateTime<Utc>>,
     paused_at: Option<DateTime<Utc>>,
     paused_by: Option<String>,
@@ -182,7 +186,7 @@ struct GateRow {
     tools: Option<Value>,
 }
 
-const SELECT: &str = "SELECT id, org_id, name, runner, every_secs, on_events, due_at, paused_at, paused_by, created_at \
+const SELECT: &str = "SELECT id, org_id, name, runner, every_secs, on_events, cron, cron_zone, cron_missed, due_at, paused_at, paused_by, created_at \
                       FROM agents WHERE ";
 
 impl Store {
@@ -264,7 +268,7 @@ impl Store {
                     stops: stops.remove(&row.id).unwrap_or_default(),
                     bindings: bindings.remove(&row.id).unwrap_or_default(),
                     last_run: runs.remove(&row.id),
-                    trigger: trigger(row.every_secs, row.on_events.as_deref(), &row.id)?,
+                    trigger: trigger(&row)?,
                     id: row.id.into(),
                     org: row.org_id.into(),
                     name: row.name,
@@ -337,13 +341,31 @@ fn names(tools: Value, agent: &str) -> Result<Vec<String>, StoreError> {
     serde_json::from_value(tools).map_err(|_| nonsense("agent_connectors", "tools", agent))
 }
 
-fn trigger(every_secs: Option<i64>, on_events: Option<&str>, agent: &str) -> Result<Trigger, StoreError> {
-    if let Some(words) = on_events {
-        return events(words, agent).map(Trigger::Events);
+fn trigger(row: &AgentRow) -> Result<Trigger, StoreError> {
+    if let Some(words) = &row.on_events {
+        return events(words, &row.id).map(Trigger::Events);
     }
-    let Some(secs) = every_secs else { return Ok(Trigger::Manual) };
-    let secs = u64::try_from(secs).map_err(|_| nonsense("agents", "every_secs", agent))?;
+    if let Some(calendar) =
+        calendar(row.cron.as_deref(), row.cron_zone.as_deref(), row.cron_missed.as_deref(), &row.id)?
+    {
+        return Ok(Trigger::Calendar(calendar));
+    }
+    let Some(secs) = row.every_secs else { return Ok(Trigger::Manual) };
+    let secs = u64::try_from(secs).map_err(|_| nonsense("agents", "every_secs", &row.id))?;
     Ok(Trigger::Every(Duration::from_secs(secs)))
+}
+
+/// The times at which an agent runs; `None`: it has none.
+pub(crate) fn calendar(
+    pattern: Option<&str>,
+    zone: Option<&str>,
+    missed: Option<&str>,
+    agent: &str,
+) -> Result<Option<Calendar>, StoreError> {
+    let Some(pattern) = pattern else { return Ok(None) };
+    let missed = missed.and_then(Missed::parse).ok_or_else(|| nonsense("agents", "cron_missed", agent))?;
+    let calendar = Calendar::of(pattern, zone.unwrap_or_default(), missed);
+    calendar.map(Some).map_err(|_| nonsense("agents", "cron", agent))
 }
 
 /// What an agent waits for.

@@ -14,6 +14,7 @@ use sea_orm::{ConnectionTrait, FromQueryResult};
 use serde_json::Value;
 
 use crate::{
+    agents,
     listing::{Page, page_limit},
     sql::{self, failed, micros, nonsense, values},
     store::Store,
@@ -166,7 +167,11 @@ impl TryFrom<Row> for Run {
 struct Due {
     id: String,
     org_id: String,
-    every_secs: i64,
+    every_secs: Option<i64>,
+    cron: Option<String>,
+    cron_zone: Option<String>,
+    cron_missed: Option<String>,
+    due_at: DateTime<Utc>,
 }
 
 #[derive(FromQueryResult)]
@@ -230,8 +235,8 @@ impl Store {
         let doing = "look for agents that are due";
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let now = micros(now);
-        let due = "SELECT id, org_id, every_secs FROM agents WHERE due_at <= $1 AND every_secs IS NOT NULL \
-                   ORDER BY due_at, id LIMIT $2";
+        let due = "SELECT id, org_id, every_secs, cron, cron_zone, cron_missed, due_at FROM agents \
+                   WHERE due_at <= $1 ORDER BY due_at, id LIMIT $2";
         // A look alone costs no lock; mostly nothing is due.
         if sql::all::<Due>(self.db(), doing, due, values![now, limit]).await?.is_empty() {
             return Ok(0);
@@ -240,15 +245,25 @@ impl Store {
         let due = format!("{due}{}", sql::for_update_of_the_free(self.backend()));
         let due: Vec<Due> = sql::all(&tx, doing, due, values![now, limit]).await?;
         for agent in &due {
-            let run = "INSERT INTO runs (id, org_id, agent_id, state, queued_at) VALUES ($1, $2, $3, 'queued', $4) \
-                       ON CONFLICT DO NOTHING";
-            let values = values![self.id("run"), agent.org_id.as_str(), agent.id.as_str(), now];
-            sql::run(&tx, doing, run, values).await?;
-            let every = Trigger::Every(Duration::from_secs(agent.every_secs.unsigned_abs()));
-            let wait = every.wait(share()).unwrap_or_default();
-            let next = now + chrono::TimeDelta::from_std(wait).unwrap_or(chrono::TimeDelta::days(1));
+            let (cron, zone) = (agent.cron.as_deref(), agent.cron_zone.as_deref());
+            let calendar = agents::calendar(cron, zone, agent.cron_missed.as_deref(), &agent.id)?;
+            if calendar.as_ref().is_none_or(|calendar| calendar.makes_up(agent.due_at, now)) {
+                let run = "INSERT INTO runs (id, org_id, agent_id, state, queued_at) VALUES ($1, $2, $3, 'queued', $4) \
+                           ON CONFLICT DO NOTHING";
+                let values = values![self.id("run"), agent.org_id.as_str(), agent.id.as_str(), now];
+                sql::run(&tx, doing, run, values).await?;
+            }
+            let next = match (calendar, agent.every_secs) {
+                (Some(calendar), _) => calendar.next(now),
+                (None, Some(secs)) => {
+                    let wait =
+                        Trigger::Every(Duration::from_secs(secs.unsigned_abs())).wait(share()).unwrap_or_default();
+                    Some(now + chrono::TimeDelta::from_std(wait).unwrap_or(chrono::TimeDelta::days(1)))
+                }
+                (None, None) => None,
+            };
             let move_on = "UPDATE agents SET due_at = $2 WHERE id = $1";
-            sql::run(&tx, doing, move_on, values![agent.id.as_str(), micros(next)]).await?;
+            sql::run(&tx, doing, move_on, values![agent.id.as_str(), next.map(micros)]).await?;
         }
         tx.commit().await.map_err(failed(doing))?;
         for agent in &due {

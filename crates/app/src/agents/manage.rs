@@ -6,6 +6,7 @@ use std::sync::Arc;
 use holdfast_core::{
     AgentId, OrgId, RunId,
     agent::{TicketEvents, Trigger},
+    calendar::{Calendar, Missed, NoCalendar},
     playbook::{Playbook, Role, SpecError},
     ports::Changed,
     tool::Tool,
@@ -75,12 +76,18 @@ pub struct BindingBody {
 #[derive(Clone, Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TriggerBody {
-    /// `manual`, `schedule` or `events`.
+    /// `manual`, `schedule`, `cron` or `events`.
     pub kind: String,
     /// Seconds between two runs of a schedule.
     pub every_secs: Option<u64>,
     /// The events that give it a run each: `ticket.created`, `ticket.replied`, `ticket.changed`.
     pub events: Option<Vec<String>>,
+    /// Five fields: minute, hour, day of the month, month, weekday.
+    pub cron: Option<String>,
+    /// In which those are meant, by its IANA name; default: `UTC`.
+    pub time_zone: Option<String>,
+    /// What becomes of times at which it could not run: `run_once` (default) makes up for them once, `skip` leaves them out.
+    pub missed: Option<String>,
 }
 
 /// Makes an agent; `actor` is who. Under an `id` that was chosen beforehand a wish that comes twice makes one.
@@ -209,7 +216,7 @@ pub async fn run(
     may_connect: bool,
 ) -> Result<Asked, Problem> {
     let agent = find(app, org, id).await?;
-    let about = match (ticket.map(str::trim), agent.trigger) {
+    let about = match (ticket.map(str::trim), &agent.trigger) {
         (Some(ticket), _) if (1..=LONGEST_TICKET).contains(&ticket.chars().count()) => {
             Some(json!({ "topic": "by_hand", "kind": "by_hand", "ticket_id": ticket, "by": null }))
         }
@@ -221,7 +228,7 @@ pub async fn run(
             let detail = "This agent works on the ticket of an event. Say which ticket it is to take.";
             return Err(Problem::invalid("ticket_id", detail));
         }
-        (None, Trigger::Manual | Trigger::Every(_)) => None,
+        (None, Trigger::Manual | Trigger::Every(_) | Trigger::Calendar(_)) => None,
     };
     if !agent.stops.is_empty() {
         return Err(tools::deactivated(app, &agent.name, &agent.stops, may_connect).await);
@@ -352,11 +359,17 @@ fn checked_name(name: Option<&str>) -> Result<String, Problem> {
 
 fn checked_trigger(trigger: &TriggerBody) -> Result<Trigger, Problem> {
     let kind = trigger.kind.as_str();
-    if trigger.every_secs.is_some() && kind != "schedule" {
-        return Err(Problem::invalid("trigger.every_secs", "Only a trigger of the kind schedule has every_secs."));
-    }
-    if trigger.events.is_some() && kind != "events" {
-        return Err(Problem::invalid("trigger.events", "Only a trigger of the kind events has events."));
+    for (field, given, of) in [
+        ("every_secs", trigger.every_secs.is_some(), "schedule"),
+        ("events", trigger.events.is_some(), "events"),
+        ("cron", trigger.cron.is_some(), "cron"),
+        ("time_zone", trigger.time_zone.is_some(), "cron"),
+        ("missed", trigger.missed.is_some(), "cron"),
+    ] {
+        if given && kind != of {
+            let detail = format!("Only a trigger of the kind {of} has {field}.");
+            return Err(Problem::invalid(&format!("trigger.{field}"), detail));
+        }
     }
     match kind {
         "manual" => Ok(Trigger::Manual),
@@ -369,7 +382,18 @@ fn checked_trigger(trigger: &TriggerBody) -> Result<Trigger, Problem> {
         "events" => TicketEvents::of(trigger.events.as_deref().unwrap_or_default())
             .map(Trigger::Events)
             .map_err(|error| Problem::invalid("trigger.events", format!("events: {error}."))),
-        _ => Err(Problem::invalid("trigger.kind", "kind is manual, schedule or events.")),
+        "cron" => {
+            let missed = trigger.missed.as_deref().map_or(Some(Missed::RunOnce), Missed::parse);
+            let missed = missed.ok_or_else(|| Problem::invalid("trigger.missed", "missed is run_once or skip."))?;
+            let zone = trigger.time_zone.as_deref().unwrap_or("UTC");
+            Calendar::of(trigger.cron.as_deref().unwrap_or_default(), zone, missed).map(Trigger::Calendar).map_err(
+                |error| match error {
+                    NoCalendar::Pattern(_) => Problem::invalid("trigger.cron", format!("cron: {error}.")),
+                    NoCalendar::Zone => Problem::invalid("trigger.time_zone", format!("time_zone: {error}.")),
+                },
+            )
+        }
+        _ => Err(Problem::invalid("trigger.kind", "kind is manual, schedule, cron or events.")),
     }
 }
 

@@ -148,7 +148,7 @@ impl Hand {
     async fn begin(&self, line: &RunStep) -> Result<(), Why> {
         if self.app.draining.is_cancelled() && line.outcome.is_none() {
             let detail = "The service was stopped between two steps.";
-            let scheduled = matches!(self.agent().trigger, Trigger::Every(_)) && !self.dry();
+            let scheduled = matches!(self.agent().trigger, Trigger::Every(_) | Trigger::Calendar(_)) && !self.dry();
             return Err(Why { again: scheduled, ..Why::stopped("shutdown", detail) });
         }
         match self.app.store.begin_step(&self.claimed, line, self.app.config.agents.run_lease).await? {

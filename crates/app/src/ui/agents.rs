@@ -125,7 +125,10 @@ fn asked_by(run: &Run) -> &'static str {
 }
 
 /// When an agent runs by itself, in words.
-fn trigger_words(trigger: Trigger) -> String {
+fn trigger_words(trigger: &Trigger) -> String {
+    if let Trigger::Calendar(calendar) = trigger {
+        return calendar.words();
+    }
     if let Trigger::Events(events) = trigger {
         let words: Vec<_> = events.topics().map(event_words).collect();
         return format!("When {}", words.join(", or when "));
@@ -164,11 +167,11 @@ mod tests {
 
     #[test]
     fn schedules_and_lengths_are_told_in_words() {
-        let every = |secs| trigger_words(Trigger::Every(Duration::from_secs(secs)));
-        assert_eq!(trigger_words(Trigger::Manual), "By hand only");
+        let every = |secs| trigger_words(&Trigger::Every(Duration::from_secs(secs)));
+        assert_eq!(trigger_words(&Trigger::Manual), "By hand only");
         let events = TicketEvents::of(&["ticket.created", "ticket.replied"]).unwrap();
         let words = "When a ticket is created, or when a ticket gets a reply or a note";
-        assert_eq!(trigger_words(Trigger::Events(events)), words);
+        assert_eq!(trigger_words(&Trigger::Events(events)), words);
         for (secs, words) in [
             (10, "Every 10 seconds"),
             (60, "Every minute"),

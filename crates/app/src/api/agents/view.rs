@@ -78,11 +78,37 @@ struct GrantBody {
 /// When it runs by itself.
 #[derive(Serialize, ToSchema)]
 struct TriggerView {
-    /// `manual`, `schedule` or `events`.
+    /// `manual`, `schedule`, `cron` or `events`.
     kind: &'static str,
     every_secs: Option<u64>,
     /// The events that give it a run each.
     events: Option<Vec<&'static str>>,
+    /// The times of its calendar.
+    cron: Option<String>,
+    time_zone: Option<&'static str>,
+    /// What becomes of times at which it could not run.
+    missed: Option<&'static str>,
+}
+
+impl TriggerView {
+    fn new(trigger: &Trigger) -> Self {
+        let nothing =
+            Self { kind: "manual", every_secs: None, events: None, cron: None, time_zone: None, missed: None };
+        match trigger {
+            Trigger::Manual => nothing,
+            Trigger::Every(every) => Self { kind: "schedule", every_secs: Some(every.as_secs()), ..nothing },
+            Trigger::Calendar(calendar) => Self {
+                kind: "cron",
+                cron: Some(calendar.pattern().to_owned()),
+                time_zone: Some(calendar.zone()),
+                missed: Some(calendar.missed().as_str()),
+                ..nothing
+            },
+            Trigger::Events(events) => {
+                Self { kind: "events", events: Some(events.topics().map(Topic::as_str).collect()), ..nothing }
+            }
+        }
+    }
 }
 
 /// One go of an agent.
@@ -187,18 +213,7 @@ impl AgentBody {
             stopped_by: agent.stops.iter().map(|stop| StopBody::new(app, stop)).collect(),
             paused: agent.paused.as_ref().map(|paused| PausedBody { at: paused.at, by: paused.by.clone() }),
             connectors: agent.bindings.iter().map(|binding| BoundBody::new(app, binding)).collect(),
-            trigger: TriggerView {
-                kind: match agent.trigger {
-                    Trigger::Manual => "manual",
-                    Trigger::Every(_) => "schedule",
-                    Trigger::Events(_) => "events",
-                },
-                events: match agent.trigger {
-                    Trigger::Events(events) => Some(events.topics().map(Topic::as_str).collect()),
-                    Trigger::Manual | Trigger::Every(_) => None,
-                },
-                every_secs: agent.trigger.period().map(|every| every.as_secs()),
-            },
+            trigger: TriggerView::new(&agent.trigger),
             runner: agent.runner.clone(),
             next_run_at: agent.due_at,
             last_run: agent.last_run.as_ref().map(|run| RunBody::new(app, run)),

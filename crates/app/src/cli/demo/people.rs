@@ -76,7 +76,11 @@ async fn put_to_work(app: &Arc<App>, org: &OrgId, connector: &str) -> anyhow::Re
     let body = NewAgentBody {
         sample: Some("annotate_urgent_tickets".to_owned()),
         connectors: vec![BindingBody { connector: connector.to_owned(), ..BindingBody::default() }],
-        trigger: Some(TriggerBody { kind: "schedule".to_owned(), every_secs: Some(AGENT_EVERY_SECS), events: None }),
+        trigger: Some(TriggerBody {
+            kind: "schedule".to_owned(),
+            every_secs: Some(AGENT_EVERY_SECS),
+            ..TriggerBody::default()
+        }),
         ..NewAgentBody::default()
     };
     let made = agents::manage::create(app, org, OWNER.name, None, body).await;

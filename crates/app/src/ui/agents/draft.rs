@@ -19,6 +19,8 @@ use crate::{
 
 /// What stands in `every` for an agent that waits for events.
 pub(super) const EVENTS: &str = "events";
+/// The same for times of a calendar.
+pub(super) const CALENDAR: &str = "cron";
 /// A form holds no more connectors.
 const MOST_ROWS: usize = 10;
 
@@ -30,10 +32,13 @@ pub(super) struct Draft {
     /// The sample that it came from; empty: none.
     pub(super) sample: String,
     pub(super) name: String,
-    /// Seconds, or [`EVENTS`]; empty: by hand only.
+    /// Seconds, [`EVENTS`] or [`CALENDAR`]; empty: by hand only.
     pub(super) every: String,
     /// Those that are ticked.
     pub(super) events: Vec<String>,
+    pub(super) cron: String,
+    pub(super) zone: String,
+    pub(super) missed: String,
     /// The playbook as text.
     pub(super) runner: String,
     pub(super) paused: bool,
@@ -54,6 +59,8 @@ pub(super) struct Problems {
     pub(super) name: String,
     pub(super) every: String,
     pub(super) events: String,
+    pub(super) cron: String,
+    pub(super) zone: String,
     pub(super) runner: String,
     /// Of each row.
     pub(super) rows: Vec<String>,
@@ -78,6 +85,7 @@ impl Draft {
             runner: pretty(&sample.runner),
             paused: false,
             rows: rows.collect(),
+            ..Self::default()
         }
     }
 
@@ -118,19 +126,27 @@ impl Draft {
         if rows.len() < MOST_ROWS {
             rows.push(Row::default());
         }
+        let calendar = match &agent.trigger {
+            Trigger::Calendar(calendar) => Some(calendar),
+            Trigger::Manual | Trigger::Every(_) | Trigger::Events(_) => None,
+        };
         Self {
             id: agent.id.to_string(),
             sample: String::new(),
             name: agent.name.clone(),
-            every: match agent.trigger {
+            every: match &agent.trigger {
                 Trigger::Manual => String::new(),
                 Trigger::Every(every) => every.as_secs().to_string(),
+                Trigger::Calendar(_) => CALENDAR.to_owned(),
                 Trigger::Events(_) => EVENTS.to_owned(),
             },
-            events: match agent.trigger {
+            events: match &agent.trigger {
                 Trigger::Events(events) => events.topics().map(|topic| topic.as_str().to_owned()).collect(),
-                Trigger::Manual | Trigger::Every(_) => Vec::new(),
+                Trigger::Manual | Trigger::Every(_) | Trigger::Calendar(_) => Vec::new(),
             },
+            cron: calendar.map(|calendar| calendar.pattern().to_owned()).unwrap_or_default(),
+            zone: calendar.map(|calendar| calendar.zone().to_owned()).unwrap_or_default(),
+            missed: calendar.map(|calendar| calendar.missed().as_str().to_owned()).unwrap_or_default(),
             runner: pretty(&agent.runner),
             paused: agent.paused.is_some(),
             rows,
@@ -147,6 +163,9 @@ impl Draft {
                 "name" => draft.name = value,
                 "every" => draft.every = value,
                 "event" => draft.events.push(value),
+                "cron" => draft.cron = value,
+                "zone" => draft.zone = value,
+                "missed" => draft.missed = value,
                 // Browsers send line ends in the manner of CRLF.
                 "runner" => draft.runner = value.replace("\r\n", "\n"),
                 "paused" => draft.paused = value == "yes",
@@ -193,9 +212,18 @@ impl Draft {
                 ..TriggerBody::default()
             };
         }
+        if self.every == CALENDAR {
+            return TriggerBody {
+                kind: "cron".to_owned(),
+                cron: Some(self.cron.clone()),
+                time_zone: Some(self.zone.clone()),
+                missed: Some(self.missed.clone()).filter(|missed| !missed.is_empty()),
+                ..TriggerBody::default()
+            };
+        }
         // What is no number is out of bounds as well.
         let secs = self.every.trim().parse().unwrap_or(0);
-        TriggerBody { kind: "schedule".to_owned(), every_secs: Some(secs), events: None }
+        TriggerBody { kind: "schedule".to_owned(), every_secs: Some(secs), ..TriggerBody::default() }
     }
 
     /// The playbook, or what is wrong with it as JSON.
@@ -226,7 +254,12 @@ impl Draft {
     pub(super) fn change_body(&self, agent: &Agent) -> Result<AgentChangeBody, Problems> {
         let trigger = self.trigger();
         let before = Self::of_agent(agent);
-        let same = (&self.every, &self.events) == (&before.every, &before.events);
+        let times = |draft: &Self| match draft.every.as_str() {
+            EVENTS => (draft.every.clone(), draft.events.clone()),
+            CALENDAR => (draft.every.clone(), vec![draft.cron.clone(), draft.zone.clone(), draft.missed.clone()]),
+            _ => (draft.every.clone(), Vec::new()),
+        };
+        let same = times(self) == times(&before);
         Ok(AgentChangeBody {
             name: Some(self.name.clone()),
             runner: Some(self.spec()?),
@@ -246,6 +279,8 @@ impl Draft {
             ("connectors", _) if !problems.rows.is_empty() => {
                 "Choose the connector that the agent works on.".clone_into(&mut problems.rows[0]);
             }
+            ("trigger.cron", _) => problems.cron = words,
+            ("trigger.time_zone", _) => problems.zone = words,
             ("trigger.events", _) => "Choose at least one event.".clone_into(&mut problems.events),
             (field, _) if field.starts_with("trigger") => {
                 problems.every = format!(

@@ -7,12 +7,12 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Redirect, Response},
 };
-use holdfast_core::{AgentId, Health, tool::Access, webhook::Topic};
+use holdfast_core::{AgentId, Health, calendar::Missed, tool::Access, webhook::Topic};
 use holdfast_store::{ConnectorView, Filter};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    draft::{Draft, EVENTS, Problems},
+    draft::{CALENDAR, Draft, EVENTS, Problems},
     event_words, find,
     home::{SampleTile, tiles},
     show::first_sentence,
@@ -69,6 +69,9 @@ struct FormPage {
     name: String,
     schedules: Vec<Choice>,
     events: Vec<Choice>,
+    cron: String,
+    zone: String,
+    skip: bool,
     rows: Vec<RowView>,
     runner: String,
     /// The playbook is what the form is about, or what is wrong with it.
@@ -254,6 +257,9 @@ fn page(
         description: sample.map(|sample| sample.description.as_str()),
         name: draft.name.clone(),
         schedules: schedules(&draft.every),
+        cron: draft.cron.clone(),
+        zone: if draft.zone.is_empty() { "UTC".to_owned() } else { draft.zone.clone() },
+        skip: draft.missed == Missed::Skip.as_str(),
         events: Topic::TICKETS
             .iter()
             .map(|topic| Choice {
@@ -338,7 +344,7 @@ fn schedules(chosen: &str) -> Vec<Choice> {
     let by_hand = Choice { value: String::new(), word: "By hand only".to_owned(), chosen: chosen.is_empty() };
     let every = secs.into_iter().map(|secs| Choice {
         value: secs.to_string(),
-        word: trigger_words(holdfast_core::agent::Trigger::Every(std::time::Duration::from_secs(secs))),
+        word: trigger_words(&holdfast_core::agent::Trigger::Every(std::time::Duration::from_secs(secs))),
         chosen: secs.to_string() == chosen,
     });
     let on_events = Choice {
@@ -346,7 +352,12 @@ fn schedules(chosen: &str) -> Vec<Choice> {
         word: "When something happens to a ticket".to_owned(),
         chosen: chosen == EVENTS,
     };
-    [by_hand, on_events].into_iter().chain(every).collect()
+    let calendar = Choice {
+        value: CALENDAR.to_owned(),
+        word: "At times of a calendar, as cron writes them".to_owned(),
+        chosen: chosen == CALENDAR,
+    };
+    [by_hand, on_events, calendar].into_iter().chain(every).collect()
 }
 
 /// As [`holdfast_core::id::new`] makes them.

@@ -109,7 +109,7 @@ pub(super) async fn show(
                 .iter()
                 .map(|binding| Bound { id: binding.connector.to_string(), name: binding.name.clone() })
                 .collect(),
-            trigger: trigger_words(agent.trigger),
+            trigger: trigger_words(&agent.trigger),
             next: Moment::maybe(agent.due_at, now),
             last: agent.last_run.as_ref().map(|run| RunLine::new(run, now)),
         })

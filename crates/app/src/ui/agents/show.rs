@@ -154,7 +154,7 @@ pub(super) async fn show(
         news: news(&app, &agent),
         bound: agent.bindings.iter().map(|binding| bound(&app, binding)).collect(),
         unbound: agent.stops.iter().any(|stop| !stop.reason.is_reconnectable()),
-        trigger: trigger_words(agent.trigger),
+        trigger: trigger_words(&agent.trigger),
         by_events: matches!(agent.trigger, Trigger::Events(_)),
         next: Moment::maybe(agent.due_at, now),
         steps,
