@@ -103,23 +103,20 @@ pub(crate) async fn tell(
     let named: Option<Named> = sql::one(tx, "tell of an agent", sql, values![agent.as_str()]).await?;
     let Some(named) = named else { return Ok(()) };
     let org = OrgId::from(named.org_id);
-    let (kind, data) = match stops.first() {
-        Some(stop) => {
-            // Its name is known as long as it is there.
-            let gone = || About {
-                id: stop.connector.clone(),
-                provider: stop.provider.clone(),
-                account: stop.account.clone(),
-                name: String::new(),
-            };
-            let because = events::about(tx, &stop.connector).await?.unwrap_or_else(gone);
-            let data = event::agent_deactivated(agent, &named.name, &because, stop.reason);
-            (EventType::AgentDeactivated, data)
-        }
-        None => {
-            let status = Status::of(named.paused, false);
-            (EventType::AgentReactivated, event::agent_reactivated(agent, &named.name, status))
-        }
+    let (kind, data) = if let Some(stop) = stops.first() {
+        // A connector has a name for as long as it is there.
+        let gone = || About {
+            id: stop.connector.clone(),
+            provider: stop.provider.clone(),
+            account: stop.account.clone(),
+            name: String::new(),
+        };
+        let because = events::about(tx, &stop.connector).await?.unwrap_or_else(gone);
+        let data = event::agent_deactivated(agent, &named.name, &because, stop.reason);
+        (EventType::AgentDeactivated, data)
+    } else {
+        let status = Status::of(named.paused, false);
+        (EventType::AgentReactivated, event::agent_reactivated(agent, &named.name, status))
     };
     let connector = stops.first().map(|stop| &stop.connector);
     let event = NewEvent { org: &org, kind, key: None, connector, data, at };
