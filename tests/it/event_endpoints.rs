@@ -109,7 +109,7 @@ async fn jobs(app: &TestApp, state: &str) -> Vec<Value> {
     answer.json["data"].as_array().unwrap().clone()
 }
 
-/// Waits until nothing is to be sent now, and answers what came.
+/// Waits until nothing is to be sent now, and answers what came. Time that moves while something is on its way is a time-out.
 async fn settled(app: &TestApp, receiver: &Receiver) -> Vec<Told> {
     let open = async || jobs(app, "ready").await.len() + jobs(app, "running").await.len();
     until("nothing is to be sent", open, |open| *open == 0).await;
@@ -155,12 +155,14 @@ async fn each_type_is_told_once_for_what_it_tells_of_and_as_it_is_documented(db:
         "runner": { "kind": "playbook", "steps": [{ "id": "found", "tool": "search_tickets", "with": { "limit": 1 } }] },
     });
     let agent = app.post("/agents", agent).await.expect(201).text_of("id");
+    settled(&app, &receiver).await;
     app.advance(LIFE);
     app.acme.trouble(|faults| faults.token_answer = Some(Canned::new(503, "{}")));
     for _ in 0..3 {
         let _busy = app.token(&id).await.problem(503, "refresh_unavailable");
     }
     app.acme.calm();
+    settled(&app, &receiver).await;
     app.advance(MINUTE * 6);
     let token = app.token(&id).await.expect(200).text_of("access_token");
     app.fail(&id).await;
@@ -168,8 +170,10 @@ async fn each_type_is_told_once_for_what_it_tells_of_and_as_it_is_documented(db:
     let mut ending = app.import_body("globex");
     let credential = ending["credential"].as_object_mut().unwrap();
     credential.remove("refresh_token");
-    credential.insert("expires_in".to_owned(), json!(DAY.as_secs() * 3));
+    credential.insert("expires_in".to_owned(), json!(DAY.as_secs() * 10));
     let ending = app.post("/connectors", ending).await.expect(201).text_of("id");
+    settled(&app, &receiver).await;
+    app.advance(DAY * 3 + HOUR);
     for _ in 0..2 {
         app.app.warn_of_ends().await.unwrap();
     }
@@ -338,7 +342,7 @@ async fn what_is_not_taken_is_tried_again_by_the_plan_with_the_same_id(db: Arc<D
     assert!(all[3]["detail"].as_str().unwrap().contains("It answered 500"), "{}", all[3]);
     assert_eq!((&all[0]["event_id"], &all[0]["type"]), (&json!(told[0].id()), &json!("ticket.created")));
     until("it is active again", async || show(&app, &endpoint).await, |shown| shown["status"] == "active").await;
-    assert_eq!(jobs(&app, "done").await.len(), 1);
+    until("it is done", async || jobs(&app, "done").await, |done| done.len() == 1).await;
     let page = app.get(&endpoint.path("/attempts?limit=3")).await.expect(200).json;
     let rest = app.get(&endpoint.path(&format!("/attempts?cursor={}", page["next_cursor"].as_str().unwrap()))).await;
     assert_eq!(rest.expect(200).json["data"].as_array().unwrap().len(), 1);

@@ -159,7 +159,7 @@ async fn an_endpoint_is_disabled_enabled_and_told_again_what_it_missed(db: Arc<D
     let none = ada.submit_and_go_on(&path, &format!("{path}/replay"), &[("since", "2030-01-01T00:00")]).await;
     assert!(none.text.contains("There was nothing to send again"), "{}", none.text);
     let bad = ada.submit(&path, &format!("{path}/replay"), &[("since", "yesterday")]).await;
-    assert_eq!(bad.status, 400);
+    assert!(bad.status == 422 && bad.text.contains("2026-11-30T10:00"), "{}", bad.text);
 }
 
 async fn an_endpoint_is_changed_and_deleted(db: Arc<Database>) {
@@ -171,7 +171,7 @@ async fn an_endpoint_is_changed_and_deleted(db: Arc<Database>) {
         [("url", receiver.url.as_str()), ("description", "<b>New</b>"), ("which", "some"), ("types", "ticket.created")];
     let changed = ada.submit_and_go_on(&path, &path, &fields).await;
 
-    assert!(changed.text.contains("It is changed.") && changed.text.contains("1 types"), "{}", changed.text);
+    assert!(changed.text.contains("It is changed.") && changed.text.contains("One type"), "{}", changed.text);
     assert!(changed.text.contains("&lt;b&gt;New"), "{}", changed.text);
     app.import("acme").await;
     let wrong = ada.submit(&path, &path, &[("url", "http://x.example/")]).await;
@@ -202,7 +202,8 @@ async fn admins_are_told_once_of_an_endpoint_that_is_gone(db: Arc<Database>) {
     let mails = smtp.messages().await;
     assert_eq!(mails.len(), 1, "admins alone, once");
     assert_eq!(mails[0].subject, "Our app gets no events any more");
-    for words in ["It answered that it is gone (410).", &receiver.url, "kept for 30 days", "It answered 410"] {
+    let place = receiver.url.trim_start_matches("http://");
+    for words in ["It answered that it is gone (410).", place, "kept for 30 days", "It answered 410"] {
         assert!(mails[0].text.contains(words), "{words}: {}", mails[0].text);
     }
     assert!(mails[0].links().iter().any(|link| link.ends_with(&path)), "{:?}", mails[0].links());

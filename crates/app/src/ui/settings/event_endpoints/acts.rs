@@ -138,7 +138,7 @@ pub(super) async fn replay(
     let endpoint = enabled(&app, &person, &id).await?;
     let event = EventId::from(again.event.as_str());
     let which = if again.event.is_empty() {
-        Replay::Since(moment(&again.since).ok_or(Trouble::Garbled)?)
+        Replay::Since(moment(&again.since).ok_or_else(|| no_moment(&person))?)
     } else {
         Replay::One(&event)
     };
@@ -179,6 +179,11 @@ async fn enabled(app: &App, person: &Person, id: &str) -> Result<EventEndpoint, 
     }
     let way_on = "Enable the endpoint first: nothing is sent to one that is disabled.";
     Err(Trouble::told(person, StatusCode::CONFLICT, "This endpoint is disabled", way_on))
+}
+
+fn no_moment(person: &Person) -> Trouble {
+    let way_on = "Go back and enter day and time in UTC, such as 2026-11-30T10:00.";
+    Trouble::told(person, StatusCode::UNPROCESSABLE_ENTITY, "This is no moment", way_on)
 }
 
 /// As browsers send it, with or without seconds.
