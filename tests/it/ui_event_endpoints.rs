@@ -152,13 +152,14 @@ async fn an_endpoint_is_disabled_enabled_and_told_again_what_it_missed(db: Arc<D
     let on = ada.submit_and_go_on(&path, &format!("{path}/enable"), &[]).await;
     assert!(on.text.contains("It is enabled."), "{}", on.text);
     assert!(receiver.told().is_empty());
-    let again = ada.submit_and_go_on(&path, &format!("{path}/replay"), &[("since", &since)]).await;
+    let again = ada.submit_and_go_on(&path, &format!("{path}/replay"), &[("event", ""), ("since", &since)]).await;
 
     assert!(again.text.contains("One event is on its way again"), "{}", again.text);
     assert_eq!(receiver.hears(1).await[0].kind(), "connector.connected");
-    let none = ada.submit_and_go_on(&path, &format!("{path}/replay"), &[("since", "2030-01-01T00:00")]).await;
+    let none =
+        ada.submit_and_go_on(&path, &format!("{path}/replay"), &[("event", ""), ("since", "2030-01-01T00:00")]).await;
     assert!(none.text.contains("There was nothing to send again"), "{}", none.text);
-    let bad = ada.submit(&path, &format!("{path}/replay"), &[("since", "yesterday")]).await;
+    let bad = ada.submit(&path, &format!("{path}/replay"), &[("event", ""), ("since", "yesterday")]).await;
     assert!(bad.status == 422 && bad.text.contains("2026-11-30T10:00"), "{}", bad.text);
 }
 

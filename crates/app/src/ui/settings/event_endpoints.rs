@@ -10,7 +10,7 @@ use axum::{
     http::StatusCode,
     response::Response,
 };
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use holdfast_core::{Role, event::EventType, id};
 use holdfast_store::{EventEndpoint, MOST_EVENT_ENDPOINTS, MadeEventEndpoint};
 use serde::{Deserialize, Serialize};
@@ -21,7 +21,7 @@ use crate::{
     endpoints::manage::{self, Standing},
     ui::{
         form::Posted,
-        moment::Moment,
+        moment::{Moment, span},
         parts::Badge,
         person::Person,
         routes::{Needs, Routes},
@@ -60,6 +60,8 @@ struct EndpointsPage {
     rows: Vec<Row>,
     full: bool,
     most: u64,
+    /// How long an event is tried.
+    tried_for: String,
     form: Form,
 }
 
@@ -86,6 +88,11 @@ impl Row {
             delivered: Moment::maybe(endpoint.delivered_at, now),
         }
     }
+}
+
+/// How long an event is tried, in words.
+fn tried_for(app: &App) -> String {
+    TimeDelta::from_std(app.config.events.span()).ok().and_then(span).unwrap_or_default()
 }
 
 fn badge(standing: Standing) -> Badge {
@@ -217,6 +224,7 @@ async fn page(app: &App, person: &Person, done: Option<&'static str>, form: Form
         rows: all.iter().map(|endpoint| Row::of(endpoint, now)).collect(),
         full: all.len() as u64 >= MOST_EVENT_ENDPOINTS,
         most: MOST_EVENT_ENDPOINTS,
+        tried_for: tried_for(app),
         form,
     };
     let status = if wrong { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::OK };

@@ -12,7 +12,7 @@ use holdfast_store::{EventAttempt, EventEndpoint};
 use secrecy::ExposeSecret;
 use serde::{Deserialize, Serialize};
 
-use super::{Form, HERE, Problems, Row, Typed};
+use super::{Form, HERE, Problems, Row, Typed, tried_for};
 use crate::{
     app::App,
     endpoints::manage::Standing,
@@ -161,7 +161,7 @@ async fn page(
         heading: heading.unwrap_or_default(),
         events: live::address_of_jobs(now),
         enabled: endpoint.enabled,
-        what: what(endpoint),
+        what: what(app, endpoint),
         made: Moment::new(endpoint.created_at, now),
         secret_made: Moment::new(endpoint.secret_at, now),
         previous_until: Moment::maybe(endpoint.previous_until, now),
@@ -193,7 +193,7 @@ fn did(asked: &Asked) -> Option<String> {
     })
 }
 
-fn what(endpoint: &EventEndpoint) -> String {
+fn what(app: &App, endpoint: &EventEndpoint) -> String {
     match Standing::of(endpoint) {
         Standing::Active if endpoint.delivered_at.is_none() => {
             "Nothing was sent there yet. Send a test to see whether it answers.".to_owned()
@@ -201,7 +201,7 @@ fn what(endpoint: &EventEndpoint) -> String {
         Standing::Active => "It takes what it is sent.".to_owned(),
         Standing::Failing => {
             let many = counted(endpoint.failures, "attempt");
-            format!("{many} in a row failed. Each event is tried again for about three days.")
+            format!("{many} in a row failed. Each event is tried again for {}.", tried_for(app))
         }
         Standing::Gone => {
             "It answered that it is gone (410), and gets nothing any more. If that was wrong, enable it.".to_owned()
