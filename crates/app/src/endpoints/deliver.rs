@@ -127,16 +127,9 @@ fn never(code: &str, detail: &str) -> Outcome {
 }
 
 fn tell(endpoint: &EventEndpoint, stopped: Option<Stopped>) {
-    let id = &endpoint.id;
-    match stopped {
-        Some(Stopped::Gone) => {
-            info!(endpoint.id = %id, org.id = %endpoint.org, "event endpoint {id} is gone: disabled")
-        }
-        Some(Stopped::Failing) => {
-            info!(endpoint.id = %id, org.id = %endpoint.org, "event endpoint {id} has failed for too long: disabled");
-        }
-        None => {}
-    }
+    let Some(stopped) = stopped else { return };
+    let (id, why) = (&endpoint.id, stopped.as_str());
+    info!(endpoint.id = %id, org.id = %endpoint.org, endpoint.stopped = why, "event endpoint {id} is disabled: {why}");
 }
 
 /// Sends it once. Of the answer only its head is looked at.

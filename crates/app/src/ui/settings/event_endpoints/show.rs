@@ -200,8 +200,11 @@ fn what(app: &App, endpoint: &EventEndpoint) -> String {
         }
         Standing::Active => "It takes what it is sent.".to_owned(),
         Standing::Failing => {
-            let many = counted(endpoint.failures, "attempt");
-            format!("{many} in a row failed. Each event is tried again for {}.", tried_for(app))
+            let failed = match endpoint.failures {
+                1 => "The last attempt failed.".to_owned(),
+                many => format!("The last {many} attempts failed."),
+            };
+            format!("{failed} Each event is tried again for {}.", tried_for(app))
         }
         Standing::Gone => {
             "It answered that it is gone (410), and gets nothing any more. If that was wrong, enable it.".to_owned()
