@@ -8,6 +8,7 @@ mod connectors;
 mod consents;
 mod declared;
 mod demo;
+mod event_endpoints;
 mod harness;
 mod jobs;
 mod keys;

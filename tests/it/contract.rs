@@ -31,7 +31,7 @@ on_both! {
 }
 
 /// What was built so far of what is promised.
-const PROMISED: [(&str, &str); 38] = [
+const PROMISED: [(&str, &str); 47] = [
     ("get", "/connectors/{id}/webhook"),
     ("post", "/connectors/{id}/webhook"),
     ("get", "/deliveries"),
@@ -67,6 +67,15 @@ const PROMISED: [(&str, &str); 38] = [
     ("post", "/jobs/{id}/discard"),
     ("post", "/jobs/retry"),
     ("post", "/jobs/discard"),
+    ("get", "/event-endpoints"),
+    ("post", "/event-endpoints"),
+    ("get", "/event-endpoints/{id}"),
+    ("patch", "/event-endpoints/{id}"),
+    ("delete", "/event-endpoints/{id}"),
+    ("post", "/event-endpoints/{id}/rotate-secret"),
+    ("post", "/event-endpoints/{id}/test"),
+    ("post", "/event-endpoints/{id}/replay"),
+    ("get", "/event-endpoints/{id}/attempts"),
     ("get", "/connectors/{id}/proxy/{path}"),
     ("post", "/connectors/{id}/proxy/{path}"),
     ("get", "/openapi.json"),
@@ -95,10 +104,16 @@ async fn every_documented_route_answers_and_every_promised_one_is_documented(db:
     let hook = app.zendesk_hook("initech").await;
     assert_eq!(app.sent(&hook.event("evt-1")).await, 200);
     let delivery = app.deliveries(&hook.connector).await[0]["id"].as_str().unwrap().to_owned();
+    let admin = app.key_with(&["admin"]).await;
+    let endpoint = json!({ "url": "https://app.example.com/events", "types": ["ticket.created"] });
+    let made = app.call(Method::POST, "/event-endpoints", Some(&admin), Some(endpoint.clone())).await;
+    let listening = made.expect(201).text_of("id");
     for (method, path) in calls {
         let method = Method::from_bytes(method.to_uppercase().as_bytes()).unwrap();
         let body = match (method.as_str(), path.as_str()) {
             ("POST", "/agents") => Some(sample_agent(&id)),
+            ("POST", "/event-endpoints") => Some(endpoint.clone()),
+            ("POST", "/event-endpoints/{id}/replay") => Some(json!({ "since": "2026-01-01T00:00:00Z" })),
             ("POST", "/connectors") => Some(json!({ "provider": "zendesk", "account": "globex" })),
             ("POST", "/connect-sessions") => Some(json!({ "provider": "zendesk", "account": "acme" })),
             ("POST", path) if path.ends_with("/rejected") => Some(json!({ "access_token": "unknown" })),
@@ -110,14 +125,16 @@ async fn every_documented_route_answers_and_every_promised_one_is_documented(db:
             Some("agents") => &agent,
             Some("jobs") => &job,
             Some("deliveries") => &delivery,
+            Some("event-endpoints") => &listening,
             _ => &id,
         };
+        let key = if path.starts_with("/event-endpoints") { &admin } else { &app.key };
         let called = path
             .replace("{id}", named)
             .replace("{run}", &run)
             .replace("{tool}", "search_tickets")
             .replace("{path}", "api/v2/users/me.json");
-        let answer = app.call(method.clone(), &called, Some(&app.key), body).await;
+        let answer = app.call(method.clone(), &called, Some(key), body).await;
         if path.contains("/proxy/") {
             assert_eq!(answer.header("x-holdfast-source"), "provider", "{method} {path}: {}", answer.text);
             continue;
@@ -252,6 +269,15 @@ async fn a_key_is_needed_and_its_scopes_count(db: Arc<Database>) {
         (Method::POST, "/jobs/job_1/discard".to_owned(), "jobs"),
         (Method::POST, "/jobs/retry".to_owned(), "jobs"),
         (Method::POST, "/jobs/discard".to_owned(), "jobs"),
+        (Method::GET, "/event-endpoints".to_owned(), "admin"),
+        (Method::POST, "/event-endpoints".to_owned(), "admin"),
+        (Method::GET, "/event-endpoints/eep_1".to_owned(), "admin"),
+        (Method::PATCH, "/event-endpoints/eep_1".to_owned(), "admin"),
+        (Method::DELETE, "/event-endpoints/eep_1".to_owned(), "admin"),
+        (Method::POST, "/event-endpoints/eep_1/rotate-secret".to_owned(), "admin"),
+        (Method::POST, "/event-endpoints/eep_1/test".to_owned(), "admin"),
+        (Method::POST, "/event-endpoints/eep_1/replay".to_owned(), "admin"),
+        (Method::GET, "/event-endpoints/eep_1/attempts".to_owned(), "admin"),
         (Method::GET, format!("/connectors/{id}/proxy/api/v2/users/me.json"), "proxy"),
         (Method::POST, format!("/connectors/{id}/proxy/api/v2/tickets"), "proxy"),
     ];
@@ -259,6 +285,7 @@ async fn a_key_is_needed_and_its_scopes_count(db: Arc<Database>) {
         ("POST", "/connectors" | "/connect-sessions") => Some(json!({ "provider": "zendesk", "account": "globex" })),
         ("POST", path) if path.ends_with("/rejected") => Some(json!({ "access_token": "x" })),
         ("POST", "/agents") => Some(sample_agent(&id)),
+        ("POST", "/event-endpoints") => Some(json!({ "url": "https://app.example.com/" })),
         ("POST" | "PATCH", _) => Some(json!({})),
         _ => None,
     };

@@ -120,6 +120,16 @@ const TABLE: &[(&str, &str, Takes)] = &[
     ("GET", "/settings/keys", ADMIN),
     ("POST", "/settings/keys", ADMIN),
     ("POST", "/settings/keys/{id}/revoke", ADMIN),
+    ("GET", "/settings/event-endpoints", ADMIN),
+    ("POST", "/settings/event-endpoints", ADMIN),
+    ("GET", "/settings/event-endpoints/{id}", ADMIN),
+    ("POST", "/settings/event-endpoints/{id}", ADMIN),
+    ("POST", "/settings/event-endpoints/{id}/test", ADMIN),
+    ("POST", "/settings/event-endpoints/{id}/rotate", ADMIN),
+    ("POST", "/settings/event-endpoints/{id}/replay", ADMIN),
+    ("POST", "/settings/event-endpoints/{id}/enable", ADMIN),
+    ("POST", "/settings/event-endpoints/{id}/disable", ADMIN),
+    ("POST", "/settings/event-endpoints/{id}/delete", ADMIN),
     ("GET", "/settings/own-apps", ADMIN),
     ("GET", "/settings/own-apps/{provider}", ADMIN),
     ("POST", "/settings/own-apps/{provider}", ADMIN),
@@ -139,6 +149,13 @@ const TABLE: &[(&str, &str, Takes)] = &[
 /// Routes that hold something of an org, which is not there for another one.
 const OF_AN_ORG: &[&str] = &[
     "/settings/keys/{id}/revoke",
+    "/settings/event-endpoints/{id}",
+    "/settings/event-endpoints/{id}/test",
+    "/settings/event-endpoints/{id}/rotate",
+    "/settings/event-endpoints/{id}/replay",
+    "/settings/event-endpoints/{id}/enable",
+    "/settings/event-endpoints/{id}/disable",
+    "/settings/event-endpoints/{id}/delete",
     "/settings/own-apps/{provider}/check",
     "/settings/own-apps/{provider}/promote",
     "/settings/own-apps/{provider}/drop-next",
@@ -321,6 +338,9 @@ impl House {
                 let key = store.create_key(&self.app.org, "to revoke", &[], &rand32(), at).await.unwrap();
                 path.replace("{id}", &key)
             }
+            of_endpoint if of_endpoint.starts_with("/settings/event-endpoints/{id}") => {
+                path.replace("{id}", &self.endpoint().await)
+            }
             of_connector if of_connector.starts_with("/connectors/{id}") => {
                 let account = format!("desk-{}", id_word());
                 let made = self.app.post("/connectors", json!({ "provider": "zendesk", "account": account })).await;
@@ -361,6 +381,18 @@ impl House {
             at,
         };
         self.app.app.store.enqueue(&job).await.unwrap().id().to_string()
+    }
+
+    /// An event endpoint of Acme; the one that is there, since an org has few.
+    async fn endpoint(&self) -> String {
+        let (store, at) = (&self.app.app.store, self.app.app.seams.clock.now());
+        if let Some(there) = store.event_endpoints(&self.app.org, at).await.unwrap().first() {
+            return there.id.to_string();
+        }
+        let key = self.app.key_with(&["admin"]).await;
+        let body = json!({ "url": "https://app.example.com/", "types": ["ticket.created"] });
+        let made = self.app.call(reqwest::Method::POST, "/event-endpoints", Some(&key), Some(body)).await;
+        made.expect(201).text_of("id")
     }
 
     /// An agent of Acme, and a run of it that has made a step.

@@ -2,6 +2,7 @@
 
 mod calls;
 mod crash;
+mod events;
 mod expiry;
 mod jobs;
 mod lifeboat;

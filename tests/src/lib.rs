@@ -12,6 +12,7 @@
 //! - [`wait`]: bounded polling that tells what was last seen.
 //! - [`cluster`]: what replicas share: a PostgreSQL database, a sandbox, an organisation with its key.
 //! - [`process`]: replicas: `holdfast serve` as processes that serve, are called, and are killed.
+//! - [`receiver`]: a program that is told of events.
 //! - [`plain`]: HTTP/1.1 as bytes.
 //! - [`cut`]: a line between two programs that can be cut.
 //! - [`pooler`]: a connection pooler in transaction mode.
@@ -33,6 +34,7 @@ pub mod people;
 pub mod plain;
 pub mod pooler;
 pub mod process;
+pub mod receiver;
 pub mod redis;
 pub mod service;
 pub mod smtp;

@@ -221,7 +221,15 @@ impl Builder {
             None => client,
         };
         let mail = mail::transport(&self.config).expect("the mail server's settings are right");
-        let seams = Seams { clock: self.clock.clone() as _, random: Arc::new(OsRandom), http: client, mail };
+        let guard = Guard::new(&self.config.events.allow_private_hosts);
+        let endpoints = GuardedHttp::new(guard, Duration::from_secs(2)).expect("the client can be built");
+        let seams = Seams {
+            clock: self.clock.clone() as _,
+            random: Arc::new(OsRandom),
+            http: client,
+            endpoints: Arc::new(endpoints),
+            mail,
+        };
         let base = format!("http://{}:{}", self.host, self.config.listen.port());
         self.config.public_url_setting.get_or_insert_with(|| base.parse().expect("it is a URL"));
         let mut providers = registry::providers(&self.config).expect("the settings are right");
@@ -263,6 +271,7 @@ impl TestApp {
         config.master_key = Some(db.master_key.clone());
         config.lifeboat.dir = Some(db.path("lifeboat"));
         config.network.allow_private_hosts = vec![PrivateHost::Loopback];
+        config.events.allow_private_hosts = vec![PrivateHost::Loopback];
         config.refresh.confirm_pause = Duration::from_millis(20);
         // The scheduler is for the tests that want it: the clock is moved by less.
         config.refresh.loop_interval = Duration::from_hours(24 * 365);

@@ -5,6 +5,7 @@ mod aliases;
 mod caller;
 mod connectors;
 mod deliveries;
+mod event_endpoints;
 mod garbled;
 mod import;
 mod jobs;
@@ -77,6 +78,12 @@ pub fn router(app: Arc<App>) -> Router {
         .routes(routes!(webhooks::show, webhooks::make))
         .routes(routes!(deliveries::list))
         .routes(routes!(deliveries::show))
+        .routes(routes!(event_endpoints::create, event_endpoints::list))
+        .routes(routes!(event_endpoints::show, event_endpoints::change, event_endpoints::delete))
+        .routes(routes!(event_endpoints::rotate))
+        .routes(routes!(event_endpoints::test))
+        .routes(routes!(event_endpoints::replay))
+        .routes(routes!(event_endpoints::attempts))
         .routes(routes!(sessions::reconnect))
         .routes(routes!(sessions::connect))
         .routes(routes!(tools::call))

@@ -151,6 +151,7 @@ impl App {
         };
         let engine = Engine::new(ports, config.engine(), providers, replica);
         let started_at = seams.clock.now();
+        let jobs = Jobs::new(&config);
         let app = Arc::new(Self {
             config,
             seams,
@@ -167,7 +168,7 @@ impl App {
             consents: Consents::default(),
             views,
             agents: Agents::default(),
-            jobs: Jobs::new(),
+            jobs,
             demo: OnceLock::new(),
             aliases: Aliases::default(),
             clients: Clients::default(),

@@ -5,6 +5,7 @@
 mod agents;
 mod check;
 mod error;
+mod events;
 mod jobs;
 mod sections;
 mod source;
@@ -23,6 +24,7 @@ use url::{Host, Url};
 
 pub use agents::AgentsConfig;
 pub use error::ConfigError;
+pub use events::EventsConfig;
 pub use jobs::{JobsConfig, KindConfig};
 pub use sections::{
     CacheConfig, ConnectConfig, Database, LifeboatConfig, LockBackend, LockConfig, LogConfig, LogFormat, MailConfig,
@@ -76,6 +78,8 @@ pub struct Config {
     pub proxy: ProxyConfig,
     /// `[webhooks]`
     pub webhooks: WebhooksConfig,
+    /// `[events]`
+    pub events: EventsConfig,
     /// `[connect]`
     pub connect: ConnectConfig,
     /// `[network]`

@@ -18,7 +18,7 @@ use async_trait::async_trait;
 use holdfast_core::job::{Kind, Outcome, Policy, State};
 use holdfast_store::{ByHand, ClaimedJob};
 
-use crate::{agents::EventRuns, app::App, hooks::Events};
+use crate::{agents::EventRuns, app::App, config::Config, endpoints::Deliver, hooks::Events};
 
 pub(crate) use running::settle;
 pub(crate) use worker::{keep_alive, work};
@@ -37,8 +37,12 @@ pub trait Handler: Send + Sync + 'static {
 }
 
 /// The handlers of this service: the one place where a kind gets its own.
-fn handlers() -> BTreeMap<Kind, Arc<dyn Handler>> {
-    BTreeMap::from([(Kind::Event, Arc::new(Events) as Arc<dyn Handler>), (Kind::AgentRun, Arc::new(EventRuns))])
+fn handlers(config: &Config) -> BTreeMap<Kind, Arc<dyn Handler>> {
+    BTreeMap::from([
+        (Kind::Event, Arc::new(Events) as Arc<dyn Handler>),
+        (Kind::AgentRun, Arc::new(EventRuns)),
+        (Kind::Deliver, Arc::new(Deliver::new(&config.events))),
+    ])
 }
 
 /// What the jobs of this replica share.
@@ -48,8 +52,8 @@ pub struct Jobs {
 }
 
 impl Jobs {
-    pub(crate) fn new() -> Self {
-        Self { handlers: RwLock::new(handlers()), running: running::Running::default() }
+    pub(crate) fn new(config: &Config) -> Self {
+        Self { handlers: RwLock::new(handlers(config)), running: running::Running::default() }
     }
 
     /// Gives a kind another handler, before the worker begins; for tests and benchmarks.

@@ -3,6 +3,7 @@
 //! - [`app`]: the service, put together; [`serve`] lets it answer.
 //! - [`api`], [`connect`], [`ops`]: REST, the connect flow's pages, health and metrics.
 //! - [`hooks`]: what providers send by themselves.
+//! - `endpoints`: what orgs are told of at their own endpoints.
 //! - [`ui`]: the web UI.
 //! - [`agents`], [`tools`]: agents at work, and the one way to call a tool.
 //! - [`oauth_apps`]: OAuth apps, the instance's and those of orgs, wherever they were set.
@@ -25,6 +26,7 @@ pub mod cli;
 pub mod config;
 pub mod connect;
 pub mod demo;
+mod endpoints;
 mod giving_back;
 pub mod hooks;
 pub mod jobs;

@@ -39,6 +39,8 @@ pub(crate) const JOBS: &str = "holdfast_jobs";
 pub(crate) const JOBS_OLDEST_SECONDS: &str = "holdfast_jobs_oldest_seconds";
 /// Requests to the addresses of webhooks.
 pub(crate) const DELIVERIES: &str = "holdfast_deliveries_total";
+/// Attempts to bring events to endpoints.
+pub(crate) const EVENT_ATTEMPTS: &str = "holdfast_event_attempts_total";
 /// Counted where mail is sent.
 pub(crate) const MAILS: &str = "holdfast_mails_total";
 /// Set when the numbers are asked for, as all of the lifeboat's.
@@ -124,6 +126,7 @@ fn describe() {
     describe_gauge!(LIFEBOAT_OK, Unit::Count, "1: the lifeboat can take a token set; 0: it is in trouble");
     describe_counter!(LIFEBOAT_TAKEN, Unit::Count, "Token sets that the lifeboat took");
     describe_counter!(LIFEBOAT_FAILURES, Unit::Count, "Attempts to put a token set into the lifeboat that failed");
+    describe_counter!(EVENT_ATTEMPTS, Unit::Count, "Attempts to bring an event to an endpoint of an org, by outcome");
     describe_counter!(MAILS, Unit::Count, "Mails by kind and by what became of them");
     describe_gauge!(MAILS_OPEN, Unit::Count, "Mails that are made and neither sent nor given up");
     describe_gauge!(MAIL_TROUBLE_SECONDS, Unit::Seconds, "For how long e-mail cannot be delivered; 0: it can");

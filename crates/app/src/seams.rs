@@ -11,6 +11,7 @@ use holdfast_core::ports::{Clock, Http, Random};
 
 pub use clock::SystemClock;
 pub use guard::Guard;
+pub(crate) use guard::Way;
 pub use http::GuardedHttp;
 pub use random::OsRandom;
 
@@ -31,6 +32,8 @@ pub struct Seams {
     pub random: Arc<dyn Random>,
     /// HTTP to providers, with the operator's exceptions from the guard: for provider endpoints and nothing else.
     pub http: Arc<dyn Http>,
+    /// HTTP to the endpoints of orgs, with exceptions of its own.
+    pub endpoints: Arc<dyn Http>,
     /// Whatever takes mail; `None`: nothing does, and mails are kept as not sent.
     pub mail: Option<Arc<dyn Transport>>,
 }
@@ -45,6 +48,10 @@ impl Seams {
             clock: Arc::new(SystemClock),
             random: Arc::new(OsRandom),
             http: Arc::new(GuardedHttp::new(guard, connect_timeout)?),
+            endpoints: Arc::new(GuardedHttp::new(
+                Guard::new(&config.events.allow_private_hosts),
+                CONNECT_TIMEOUT.min(config.events.timeout / 2),
+            )?),
             mail: mail::transport(config)?,
         })
     }

@@ -61,7 +61,7 @@ pub enum Effect {
     MailRecovery,
     /// Revoke the grant at the provider, when nothing else rests on it.
     Revoke,
-    /// Send the event to the org's event endpoints.
+    /// Tell the org's event endpoints: the event and a job for each of them are written.
     Announce,
 }
 
@@ -69,7 +69,7 @@ impl Effect {
     /// Whether it is a matter of our own rows alone, and so done in the transaction of the change: nothing is left to
     /// be carried out, and no moment lies between.
     pub fn is_immediate(self) -> bool {
-        matches!(self, Self::StopAgents | Self::ReactivateAgents | Self::ParkJobs | Self::ReleaseJobs)
+        matches!(self, Self::StopAgents | Self::ReactivateAgents | Self::ParkJobs | Self::ReleaseJobs | Self::Announce)
     }
 
     /// The stable word in the outbox.

@@ -70,4 +70,8 @@ ids! {
     JobId = "job";
     /// One inbound request that was kept.
     DeliveryId = "dlv";
+    /// Where an org wants its events.
+    EventEndpointId = "eep";
+    /// Something that an org is told of.
+    EventId = "evt";
 }

@@ -50,6 +50,12 @@ impl Kind {
     pub fn needs_connector(self) -> bool {
         matches!(self, Self::Event | Self::Sync | Self::AgentRun | Self::Subscription)
     }
+
+    /// Whether its jobs wait in line by what they are about. Of one lane only so many run at once, and hold up no others:
+    /// a lane is a connector, for kinds that work with one, or an endpoint of the org.
+    pub fn has_lane_of_subject(self) -> bool {
+        self == Self::Deliver
+    }
 }
 
 /// Where a job is.

@@ -17,6 +17,7 @@ pub mod api_client;
 pub mod calendar;
 pub mod credential;
 pub mod error;
+pub mod event;
 pub mod exchange;
 pub mod health;
 pub mod helpdesk;
@@ -43,7 +44,9 @@ pub use api_client::ApiClient;
 pub use credential::{Credential, Fingerprint, Secret, Snapshot, TokenSet, Version};
 pub use error::{Error, ErrorKind, Retry};
 pub use health::Health;
-pub use id::{AgentId, ConnectorId, CredentialId, DeliveryId, ExchangeId, JobId, OrgId, RunId};
+pub use id::{
+    AgentId, ConnectorId, CredentialId, DeliveryId, EventEndpointId, EventId, ExchangeId, JobId, OrgId, RunId,
+};
 pub use oauth_app::AppId;
 pub use provider::{About, Account, Auth, Identity, OAuth2, Provider, Providers};
 pub use refresh::{AuthError, Engine, Need};

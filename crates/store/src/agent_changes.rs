@@ -11,7 +11,7 @@ use sea_orm::{ConnectionTrait, FromQueryResult};
 use serde_json::Value;
 
 use crate::{
-    agents, row,
+    agent_stops, agents, row,
     sql::{self, failed, micros, values},
     store::Store,
 };
@@ -131,8 +131,10 @@ impl Store {
             return Ok(Made::NoConnector(missing));
         }
         set_due(&tx, &id, new.at).await?;
+        agent_stops::tell(self, &tx, &id, false, new.at).await?;
         tx.commit().await.map_err(failed(doing))?;
         self.agent_changed(&id);
+        self.events_told(std::slice::from_ref(&new.org));
         self.bound_changed(&new.bindings);
         Ok(Made::Yes(id))
     }
@@ -173,6 +175,7 @@ impl Store {
         if let Some(bindings) = &change.bindings {
             let bound = "SELECT DISTINCT connector_id AS id FROM agent_connectors WHERE agent_id = $1";
             before = sql::all::<sql::Id>(&tx, doing, bound, values![id.as_str()]).await?;
+            let was_stopped = agent_stops::is_stopped(&tx, id).await?;
             for table in ["agent_connectors", "agent_stops"] {
                 let sql = format!("DELETE FROM {table} WHERE agent_id = $1");
                 sql::run(&tx, doing, sql, values![id.as_str()]).await?;
@@ -181,10 +184,12 @@ impl Store {
                 tx.rollback().await.map_err(failed(doing))?;
                 return Ok(Altered::NoConnector(missing));
             }
+            agent_stops::tell(self, &tx, id, was_stopped, at).await?;
         }
         set_due(&tx, id, at).await?;
         tx.commit().await.map_err(failed(doing))?;
         self.agent_changed(id);
+        self.events_told(std::slice::from_ref(org));
         for row in before {
             self.connector_changed(&row.id.into());
         }

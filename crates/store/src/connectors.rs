@@ -4,6 +4,7 @@ use chrono::{DateTime, Utc};
 use holdfast_core::{
     AppId, ConnectorId, CredentialId, OrgId, Secret, Version,
     agent::StopReason,
+    event::{About, EventType},
     health::Event,
     ports::{Changed, StoreError},
 };
@@ -15,7 +16,7 @@ use crate::{
     agent_stops,
     claims::{self, GrantClaim},
     credentials::{WriteSecret, lock_of},
-    extras,
+    events, extras,
     health::{Change, patients},
     jobs::end_lane,
     patience::Patient,
@@ -97,9 +98,10 @@ impl Store {
             made.push(self.make(&tx, new, *alone).await?);
         }
         tx.commit().await.map_err(failed(doing))?;
-        for created in made.iter().flatten() {
-            if let Created::New(connector) = created {
+        for (created, (new, _)) in made.iter().zip(new) {
+            if let Some(Created::New(connector)) = created {
                 self.connector_changed(connector);
+                self.events_told(std::slice::from_ref(&new.org));
             }
         }
         Ok(made)
@@ -177,7 +179,8 @@ impl Store {
 
     /// Deletes it with its extras, sessions, exchanges and timeline, and the credential when no other connector shares
     /// it. Answers the secret that went with it, for a revocation; [`Secret::Absent`] when none did. `None`: there is no
-    /// such connector. The agents that needed it are stopped until a person binds them to another one. Effects in the outbox stay, and none are added: disconnect first where they are wished for.
+    /// such connector. The agents that needed it are stopped until a person binds them to another one. Its endpoints are told. Effects
+    /// in the outbox stay, and none are added: disconnect first where they are wished for.
     pub async fn delete_connector(&self, org: &OrgId, id: &ConnectorId) -> Result<Option<Secret>, StoreError> {
         let doing = "delete a connector";
         let tx = self.transaction(doing).await?;
@@ -190,7 +193,9 @@ impl Store {
         let mut held = held.map_or(Secret::Absent, |row| row.secret(&self.inner.sealer));
         // No recovery comes after this: the cause stays until a person binds another connector.
         let now = self.clock().now();
-        let agents = agent_stops::stop(&tx, id, StopReason::Deleted, now).await?;
+        let told = |about: &About| about.deleted();
+        events::tell_of(self, &tx, org, id, EventType::ConnectorDeleted, None, now, told).await?;
+        let agents = agent_stops::stop(self, &tx, id, StopReason::Deleted, now).await?;
         let jobs = end_lane(&tx, id.as_str(), StopReason::Deleted, now).await?;
         webhooks::deleted(&tx, id.as_str(), now).await?;
         sql::run(&tx, doing, "DELETE FROM connectors WHERE id = $1", values![id.as_str()]).await?;
@@ -204,6 +209,7 @@ impl Store {
         tx.commit().await.map_err(failed(doing))?;
         self.connector_changed(id);
         self.jobs_moved(&jobs);
+        self.events_told(std::slice::from_ref(org));
         for agent in &agents {
             self.agent_changed(agent);
         }

@@ -15,6 +15,7 @@ use holdfast_core::{
 use sea_orm::{ConnectionTrait, DatabaseTransaction, FromQueryResult};
 
 use crate::{
+    events,
     exchanges::whole_ms,
     patience::Patient,
     row::{self, Columns, Row},
@@ -182,12 +183,25 @@ impl CredentialStore for Store {
         now: DateTime<Utc>,
         until: DateTime<Utc>,
     ) -> Result<(), StoreError> {
+        let doing = "let a connector rest";
+        let tx = self.transaction(doing).await?;
+        let Some(locked) = lock_of(&tx, doing, connector).await? else {
+            return tx.rollback().await.map_err(failed(doing));
+        };
+        let unmarked = "SELECT id FROM credentials WHERE id = $1 AND degraded_class IS NULL";
+        let unmarked: Option<sql::Id> = sql::one(&tx, doing, unmarked, values![locked.id.as_str()]).await?;
         let sql = "UPDATE credentials SET retry_at = $4, degraded_class = $2, \
                    degraded_since = CASE WHEN degraded_class = $2 THEN degraded_since ELSE $3 END \
-                   WHERE id = (SELECT credential_id FROM connectors WHERE id = $1) \
-                   AND due_at <= $3 AND (retry_at IS NULL OR retry_at <= $3)";
-        let values = values![connector.as_str(), trouble.as_str(), micros(now), micros(until)];
-        if sql::run(self.db(), "let a connector rest", sql, values).await? > 0 {
+                   WHERE id = $1 AND due_at <= $3 AND (retry_at IS NULL OR retry_at <= $3)";
+        let values = values![locked.id.as_str(), trouble.as_str(), micros(now), micros(until)];
+        let rests = sql::run(&tx, doing, sql, values).await? > 0;
+        let mut told = Vec::new();
+        if rests && unmarked.is_some() {
+            told = events::tell_degraded(self, &tx, &locked.id.into(), trouble, now).await?;
+        }
+        tx.commit().await.map_err(failed(doing))?;
+        self.events_told(&told);
+        if rests {
             self.connector_changed(connector);
         }
         Ok(())

@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use holdfast_core::{
-    ConnectorId, Health, Version,
+    ConnectorId, Health, OrgId, Version,
     ports::{Begun, Changed, Close, Exchange, Holder, Lease, Loss, OpenExchange, StoreError, Trigger},
     refresh::OutcomeKind,
 };
 use sea_orm::{ConnectionTrait, FromQueryResult};
 
 use crate::{
+    events,
     sql::{self, Number, micros, values},
     store::Store,
 };
@@ -155,8 +156,9 @@ impl Store {
     pub(crate) async fn close_exchange(&self, exchange: &Exchange, close: &Close) -> Result<(), StoreError> {
         let doing = "close an exchange";
         let tx = self.transaction(doing).await?;
-        close_with_marks(&tx, exchange, close).await?;
+        let told = close_with_marks(self, &tx, exchange, close).await?;
         tx.commit().await.map_err(sql::failed(doing))?;
+        self.events_told(&told);
         if close.marks.is_some() {
             self.credential_changed(&exchange.credential).await;
         }
@@ -205,14 +207,24 @@ impl Store {
 }
 
 /// Marks the credential, if it is still at the exchange's version, and closes the row. A row that was closed for its
-/// owner is closed again: the owner knows better. One that is not there is written as closed.
+/// owner is closed again: the owner knows better. One that is not there is written as closed. Answers who was told of it.
 pub(crate) async fn close_with_marks(
+    store: &Store,
     tx: &impl ConnectionTrait,
     exchange: &Exchange,
     close: &Close,
-) -> Result<(), StoreError> {
+) -> Result<Vec<OrgId>, StoreError> {
     let doing = "close an exchange";
+    let mut told = Vec::new();
     if let Some(marks) = &close.marks {
+        let unmarked = format!(
+            "SELECT id FROM credentials WHERE id = $1 AND version = $2 AND kind = 'tokens' AND degraded_class IS NULL{}",
+            sql::for_update(tx.get_database_backend())
+        );
+        let key = values![exchange.credential.as_str(), exchange.version.0];
+        if sql::one::<sql::Id>(tx, doing, unmarked, key).await?.is_some() {
+            told = events::tell_degraded(store, tx, &exchange.credential, marks.trouble, close.at).await?;
+        }
         // An answer that may be lost stays lost until a success is stored.
         let mark = "UPDATE credentials SET \
                     degraded_since = CASE WHEN degraded_class = $3 THEN degraded_since ELSE $4 END, \
@@ -240,7 +252,7 @@ pub(crate) async fn close_with_marks(
         whole_ms(close.duration),
     ];
     if sql::run(tx, doing, row, values).await? > 0 {
-        return Ok(());
+        return Ok(told);
     }
     // No such row, so far. The statement that opens it may have been given up and be on its way still: written now, as
     // closed, it takes that one's place; if it commits in this very moment, it is closed then. An open row of a living
@@ -253,7 +265,8 @@ pub(crate) async fn close_with_marks(
                    sends = excluded.sends, duration_ms = excluded.duration_ms WHERE exchanges.closed_at IS NULL";
     let mut values = opening(exchange);
     values.extend(values![micros(close.at), close.outcome.as_str(), i64::from(close.sends), whole_ms(close.duration),]);
-    sql::run(tx, doing, instead, values).await.map(|_| ())
+    sql::run(tx, doing, instead, values).await?;
+    Ok(told)
 }
 
 /// `$1` to `$9` of the statements that write the row of an exchange.

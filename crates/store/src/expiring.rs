@@ -1,9 +1,10 @@
 //! Access that ends for good: `ends_at` and `warn_at` of a credential. Each warning is given once per grant, with its
-//! notices in the outbox and its line in the timeline.
+//! event, its notice in the outbox and its line in the timeline.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use holdfast_core::{
     ConnectorId, OrgId, Version,
+    event::{About, EventType},
     ports::{Changed, StoreError},
     refresh::timing,
 };
@@ -11,6 +12,7 @@ use sea_orm::{ConnectionTrait, FromQueryResult};
 use serde_json::json;
 
 use crate::{
+    events,
     mails::MailKind,
     sql::{self, failed, micros, values},
     store::Store,
@@ -73,6 +75,7 @@ impl Store {
         tx.commit().await.map_err(failed(doing))?;
         for connector in told {
             self.connector_changed(&connector.id.into());
+            self.events_told(&[connector.org_id.into()]);
         }
         Ok(Changed::Yes)
     }
@@ -86,11 +89,14 @@ impl Store {
         ends_at: DateTime<Utc>,
         now: DateTime<Utc>,
     ) -> Result<(), StoreError> {
+        let (org, id) = (OrgId::from(connector.org_id.as_str()), ConnectorId::from(connector.id.as_str()));
+        let key = format!("{id}:{}:expiring:{}", connector.epoch, ahead.num_days());
+        let data = |about: &About| about.expiring(micros(ends_at));
+        events::tell_of(self, tx, &org, &id, EventType::ConnectorExpiring, Some(key.clone()), now, data).await?;
         let payload = json!({ "event": "connector.expiring", "ends_at": micros(ends_at), "at": micros(now) });
         let insert = "INSERT INTO outbox (id, org_id, connector_id, epoch, payload, created_at, effect, key) \
                       VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (key) DO NOTHING";
-        for effect in [mail.notice(), Some("announce")].into_iter().flatten() {
-            let key = format!("{}:{}:expiring:{}:{effect}", connector.id, connector.epoch, ahead.num_days());
+        if let Some(effect) = mail.notice() {
             let values = values![
                 self.id("out"),
                 connector.org_id.as_str(),
@@ -99,13 +105,13 @@ impl Store {
                 payload.clone(),
                 micros(now),
                 effect,
-                key,
+                format!("{key}:{effect}"),
             ];
             sql::run(tx, "write the outbox", insert, values).await?;
         }
         let line = Entry {
-            org: OrgId::from(connector.org_id.as_str()),
-            connector: ConnectorId::from(connector.id.as_str()),
+            org,
+            connector: id,
             at: now,
             kind: "expiring".to_owned(),
             outcome: None,

@@ -5,6 +5,7 @@ use holdfast_core::{
     ConnectorId, CredentialId, Health, OrgId, Version,
     agent::StopReason,
     credential::Reason,
+    event::{About, EventType},
     health::{Effect, Event},
     job::{self, Admission},
     ports::{Changed, Close, Exchange, Failure, StoreError},
@@ -15,6 +16,7 @@ use serde_json::json;
 use crate::{
     agent_stops,
     credentials::{lock, lock_of},
+    events,
     exchanges::close_with_marks,
     jobs::{end_lane, park_lane, release_lane},
     outbox, row,
@@ -100,11 +102,13 @@ impl Store {
             }
             park(&tx, doing, credential.as_str(), true).await?;
         }
-        if let Some((exchange, close)) = exchange {
-            close_with_marks(&tx, exchange, close).await?;
-        }
+        let told = match exchange {
+            Some((exchange, close)) => close_with_marks(self, &tx, exchange, close).await?,
+            None => Vec::new(),
+        };
         tx.commit().await.map_err(failed(doing))?;
         self.credential_changed(credential).await;
+        self.events_told(&told);
         if changed == Changed::Yes {
             for patient in &sick {
                 self.health_changed(&patient.id.as_str().into()).await;
@@ -144,7 +148,7 @@ impl Store {
     }
 
     /// Moves one connector as [`Health::next`] says, with a line in the timeline and its effects: agents are stopped and
-    /// reactivated, jobs parked and released here, what is left to be carried out goes to the outbox.
+    /// reactivated, jobs parked and released, endpoints told here; what is left to be carried out goes to the outbox.
     pub(crate) async fn change(
         &self,
         tx: &impl ConnectionTrait,
@@ -183,11 +187,15 @@ impl Store {
             "detail": change.detail,
             "at": micros(change.at),
         });
+        if let Some(kind) = EventType::of_health(from, to) {
+            let data = |about: &About| about.health(from, to, change.reason, epoch);
+            events::tell_of(self, tx, &org, &connector, kind, None, change.at, data).await?;
+        }
         if let Some(reason) = StopReason::of(to).filter(|_| effects.contains(&Effect::StopAgents)) {
-            agent_stops::stop(tx, &connector, reason, change.at).await?;
+            agent_stops::stop(self, tx, &connector, reason, change.at).await?;
         }
         if effects.contains(&Effect::ReactivateAgents) {
-            agent_stops::reactivate(tx, &connector, change.at).await?;
+            agent_stops::reactivate(self, tx, &connector, change.at).await?;
         }
         // Not all at once: whoever meets the rest moves it (see `jobs::lanes`).
         match job::admission(Some(to)) {

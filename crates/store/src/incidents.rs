@@ -12,6 +12,7 @@ use sea_orm::FromQueryResult;
 
 use crate::{
     credentials::lock,
+    events,
     health::{Change, patients},
     sql::{self, Number, failed, micros, values},
     store::Store,
@@ -139,6 +140,7 @@ impl Store {
             let lost = verdict.reason == Reason::ResponseLost.as_str();
             let held = Trouble::Held.as_str();
             sql::run(&tx, doing, mark, values![credential.as_str(), held, micros(at), micros(retry_at), lost]).await?;
+            events::tell_degraded(self, &tx, &credential, Trouble::Held, at).await?;
         }
         tx.commit().await.map_err(failed(doing))?;
         if changed == Changed::Yes {

@@ -32,11 +32,11 @@ use crate::{
 
 pub use claim::{ClaimedJob, JobClaims, JobsWanted, Turn};
 pub use hand::{ByHand, Did};
-pub(crate) use lanes::{end_lane, park_lane, release_lane};
+pub(crate) use lanes::{end_deliveries, end_lane, park_lane, release_lane};
 pub use list::{JobAttempt, JobCount, JobFilter};
 pub use settle::Attempt;
 
-/// The lane of jobs that need no connector.
+/// The lane of kinds that know none.
 const NO_LANE: &str = "-";
 /// Rows that one statement moves at most: it has to end well within what a statement may take.
 const ROWS: i64 = 1000;
@@ -153,6 +153,14 @@ impl TryFrom<Row> for Job {
     }
 }
 
+fn lane(job: &NewJob) -> &str {
+    match &job.connector {
+        _ if job.kind.has_lane_of_subject() => &job.subject,
+        Some(connector) if job.kind.needs_connector() => connector.as_str(),
+        _ => NO_LANE,
+    }
+}
+
 fn kind(word: &str, job: &str) -> Result<Kind, StoreError> {
     Kind::parse(word).ok_or_else(|| nonsense("jobs", "kind", job))
 }
@@ -206,7 +214,7 @@ pub(crate) async fn enqueue(store: &Store, db: &impl ConnectionTrait, job: &NewJ
         job.kind.as_str(),
         job.key.as_str(),
         connector,
-        connector.filter(|_| job.kind.needs_connector()).unwrap_or(NO_LANE),
+        lane(job),
         job.subject.as_str(),
         job.payload.clone(),
         state.as_str(),
@@ -244,7 +252,8 @@ impl Store {
         let sql = "SELECT org_id AS id FROM connectors WHERE id = $1";
         match sql::one::<sql::Id>(self.db(), "tell of a change", sql, values![connector.as_str()]).await {
             Ok(Some(org)) => {
-                for kind in Kind::ALL.into_iter().filter(|kind| kind.needs_connector()) {
+                // Those that work with it, and those that tell of it.
+                for kind in Kind::ALL.into_iter().filter(|kind| kind.needs_connector() || *kind == Kind::Deliver) {
                     self.jobs_changed(&org.id.as_str().into(), kind);
                 }
             }

@@ -14,6 +14,8 @@ mod claims;
 mod connectors;
 mod credentials;
 mod due;
+mod event_endpoints;
+mod events;
 mod exchanges;
 mod expiring;
 mod extras;
@@ -59,6 +61,11 @@ pub use browsers::{BrowserSession, NewBrowserSession};
 pub use claims::{GrantClaim, GrantClaimed, Rival};
 pub use connectors::{Created, NewConnector};
 pub use due::DueCount;
+pub use event_endpoints::{
+    AttemptMade, EventAttempt, EventEndpoint, EventEndpointChange, MOST_EVENT_ENDPOINTS, MadeEventEndpoint,
+    NewEventEndpoint, NewEventSecret, Replay, Replayed, Stopped, Tested,
+};
+pub use events::{NewEvent, Published, StoredEvent};
 pub use grants::{Connected, Grant, Granted};
 pub use jobs::{
     Attempt, ByHand, ClaimedJob, Did, Enqueued, Job, JobAttempt, JobClaims, JobCount, JobFilter, JobsChanged,

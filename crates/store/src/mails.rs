@@ -6,6 +6,7 @@
 
 mod agents;
 mod app_troubles;
+mod endpoints;
 mod gather;
 mod migrations;
 mod send;
@@ -50,6 +51,8 @@ pub enum MailKind {
     MustReconnect,
     /// A webhook of a connector has stopped, or is about to be switched off by its provider.
     WebhookStopped,
+    /// An event endpoint of the org gets nothing any more.
+    EndpointStopped,
 }
 
 impl MailKind {
@@ -64,10 +67,11 @@ impl MailKind {
             Self::NobodyTold => "nobody_told",
             Self::MustReconnect => "must_reconnect",
             Self::WebhookStopped => "webhook_stopped",
+            Self::EndpointStopped => "endpoint_stopped",
         }
     }
 
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::NeedsYou,
         Self::BackAgain,
         Self::AppRefused,
@@ -76,6 +80,7 @@ impl MailKind {
         Self::NobodyTold,
         Self::MustReconnect,
         Self::WebhookStopped,
+        Self::EndpointStopped,
     ];
 
     fn parse(word: &str) -> Option<Self> {
@@ -89,7 +94,11 @@ impl MailKind {
             Self::BackAgain => Some(Effect::MailRecovery.as_str()),
             Self::ExpiresSoon => Some("mail_expires_soon"),
             Self::LastDay => Some("mail_last_day"),
-            Self::AppRefused | Self::NobodyTold | Self::MustReconnect | Self::WebhookStopped => None,
+            Self::AppRefused
+            | Self::NobodyTold
+            | Self::MustReconnect
+            | Self::WebhookStopped
+            | Self::EndpointStopped => None,
         }
     }
 

@@ -1,4 +1,4 @@
-//! Access that ends for good: told as data, as an event and by mail, in time and once.
+//! Access that ends for good: told as data and by mail, in time and once.
 
 use std::{sync::Arc, time::Duration};
 
@@ -30,16 +30,15 @@ impl Post {
     }
 
     /// The look that every replica takes once a minute; this one may be taking its own just now. Waits until the connector
-    /// has so many events.
+    /// has so many warnings in its timeline.
     async fn warn(&self, id: &str, events: usize) {
         self.app.app.warn_of_ends().await.unwrap();
-        until("the event is written", async || self.events(id).await, |found| *found >= events).await;
+        until("the warning is written", async || self.events(id).await, |found| *found >= events).await;
         assert_eq!(self.events(id).await, events);
     }
 
     async fn events(&self, id: &str) -> usize {
-        let rows = self.app.app.store.outbox_rows(&id.into()).await.unwrap();
-        rows.iter().filter(|row| row.effect == "announce" && row.payload["event"] == "connector.expiring").count()
+        self.app.timeline(id).await.iter().filter(|line| line["kind"] == "expiring").count()
     }
 }
 

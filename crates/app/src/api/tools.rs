@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// On an answer that was given before.
-const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
+pub(super) const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
 /// What to call a tool with.
 #[derive(Deserialize, ToSchema)]
@@ -110,7 +110,7 @@ pub(super) async fn call(
 }
 
 /// From body or header; where both say one, they have to say the same.
-fn idempotency_key(named: Option<String>, headers: &HeaderMap) -> Result<Option<String>, Problem> {
+pub(super) fn idempotency_key(named: Option<String>, headers: &HeaderMap) -> Result<Option<String>, Problem> {
     let invalid = |detail: &str| Err(Problem::invalid("idempotency_key", detail));
     let header = headers.get("idempotency-key").map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
     let key = match (named, header) {

@@ -114,6 +114,7 @@ fn config(folder: &Folder, sandbox: &Sandbox) -> anyhow::Result<Config> {
     config.database.url = format!("sqlite://{}", folder.database().display()).into();
     config.master_key = Some(folder.master_key()?);
     config.network.allow_private_hosts = vec![PrivateHost::Loopback];
+    config.events.allow_private_hosts = vec![PrivateHost::Loopback];
     config.refresh.loop_interval = Duration::from_secs(1);
     config.mail.from = Some(FROM.to_owned());
     // Whoever breaks one thing after the other wants to read of each.

@@ -10,7 +10,7 @@ use secrecy::ExposeSecret;
 use tracing_subscriber::EnvFilter;
 
 use super::{
-    Config, LockBackend,
+    Config, LockBackend, PrivateHost,
     error::{ConfigError, origin},
 };
 use crate::mail::server_url::ServerUrl;
@@ -51,6 +51,7 @@ pub(super) fn check(config: &Config) -> Result<(), Problem> {
     agents(config)?;
     jobs(config)?;
     webhooks(config)?;
+    events(config)?;
     ensure(
         config.shutdown.drain >= config.refresh.exchange_timeout,
         &["shutdown.drain_secs", "refresh.exchange_timeout_secs"],
@@ -290,6 +291,44 @@ fn jobs(config: &Config) -> Result<(), Problem> {
         })?;
     }
     Ok(())
+}
+
+fn events(config: &Config) -> Result<(), Problem> {
+    let events = &config.events;
+    let (least, most) = (Duration::from_secs(1), Duration::from_hours(24));
+    ensure(
+        (1..=50).contains(&events.retries.len()) && events.retries.iter().all(|pause| (least..=most).contains(pause)),
+        &["events.retry_secs"],
+        || "allowed are 1 to 50 pauses of 1 to 86400 seconds".to_owned(),
+    )?;
+    ensure(!events.timeout.is_zero() && events.timeout <= Duration::from_mins(1), &["events.timeout_secs"], || {
+        format!("{} is not usable; allowed is above 0 and up to 60 s", secs(events.timeout))
+    })?;
+    ensure(
+        events.timeout * 2 < config.jobs.longest_attempt,
+        &["events.timeout_secs", "jobs.longest_attempt_secs"],
+        || "an attempt at a job must be given more than twice the time of an endpoint's answer".to_owned(),
+    )?;
+    for (key, value) in
+        [("events.secret_overlap_secs", events.secret_overlap), ("events.disable_after_secs", events.disable_after)]
+    {
+        ensure(value >= Duration::from_mins(1), &[key], || {
+            format!("{} is not usable; allowed is 60 s and more", secs(value))
+        })?;
+    }
+    let keep = Duration::from_hours(24) * events.keep_days;
+    ensure(events.keep_days <= 3650 && keep > events.span(), &["events.keep_days", "events.retry_secs"], || {
+        let span = secs(events.span());
+        format!("allowed is up to 3650 days, and more than an event is tried for ({span})")
+    })?;
+    ensure(
+        !events.allow_private_hosts.contains(&PrivateHost::Loopback) || config.is_loopback(),
+        &["events.allow_private_hosts", "public_url"],
+        || {
+            let url = config.public_url();
+            format!("\"loopback\" cannot be allowed on an instance with a public address ({url}); name HOST:PORT")
+        },
+    )
 }
 
 fn webhooks(config: &Config) -> Result<(), Problem> {

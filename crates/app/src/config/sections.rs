@@ -342,7 +342,7 @@ impl FromStr for PrivateHost {
     }
 }
 
-fn private_hosts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<PrivateHost>, D::Error> {
+pub(super) fn private_hosts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<PrivateHost>, D::Error> {
     let read = |text: String| {
         text.parse().map_err(|()| D::Error::custom(format!("\"{text}\" is neither HOST:PORT nor \"loopback\"")))
     };

@@ -1,10 +1,10 @@
 //! How single values are read. The environment knows only text, so every number, switch and list is read from text too.
 
-use std::{fmt, marker::PhantomData};
+use std::{fmt, marker::PhantomData, time::Duration};
 
 use serde::{
-    Deserializer,
-    de::{Error, SeqAccess, Unexpected, Visitor},
+    Deserialize, Deserializer,
+    de::{Error, IntoDeserializer as _, SeqAccess, Unexpected, Visitor},
 };
 
 /// What a file or the environment may hold.
@@ -92,6 +92,49 @@ impl<'de> Visitor<'de> for List {
 /// Reads a list of texts.
 pub(super) fn list<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     deserializer.deserialize_any(List)
+}
+
+/// Reads a list of durations in seconds.
+pub(super) fn list_of_secs<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Duration>, D::Error> {
+    deserializer.deserialize_any(Durations)
+}
+
+struct Durations;
+
+#[derive(Deserialize)]
+#[serde(transparent)]
+struct Secs(#[serde(deserialize_with = "parsed::secs")] Duration);
+
+impl<'de> Visitor<'de> for Durations {
+    type Value = Vec<Duration>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of numbers of seconds, such as [5, 300]")
+    }
+
+    fn visit_str<E: Error>(self, value: &str) -> Result<Self::Value, E> {
+        let secs = |text: String| {
+            parsed::secs(text.as_str().into_deserializer())
+                .map_err(|_: E| E::invalid_value(Unexpected::Str(value), &self))
+        };
+        List.visit_str(value)?.into_iter().map(secs).collect()
+    }
+
+    fn visit_u64<E: Error>(self, value: u64) -> Result<Self::Value, E> {
+        self.visit_str(&value.to_string())
+    }
+
+    fn visit_i64<E: Error>(self, value: i64) -> Result<Self::Value, E> {
+        self.visit_str(&value.to_string())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self::Value, A::Error> {
+        let mut all = Vec::new();
+        while let Some(Secs(item)) = items.next_element()? {
+            all.push(item);
+        }
+        Ok(all)
+    }
 }
 
 /// Required values.

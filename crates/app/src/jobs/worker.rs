@@ -13,7 +13,7 @@ use futures::FutureExt as _;
 use holdfast_core::{
     error::Retry,
     job::{Fault, Kind, Outcome},
-    ports::StoreError,
+    ports::{Changed, StoreError},
 };
 use holdfast_store::{Attempt, ClaimedJob, JobsWanted, Turn};
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
@@ -171,6 +171,7 @@ impl Worker {
         }
         if is_time(&mut self.forgot, uptime, FORGET_EVERY) {
             app.store.forget_jobs(days(config.keep_done_days), days(config.keep_dead_days)).await?;
+            while app.store.forget_events(days(app.config.events.keep_days)).await? == Changed::Yes {}
         }
         let due = app.store.ready_due_jobs(now).await?;
         Ok(due.map(|due| (due - now).to_std().unwrap_or_default()))

@@ -4,21 +4,21 @@ use std::collections::BTreeSet;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use holdfast_core::{Health, OrgId, Role, Secret, Snapshot, TokenSet, credential::Reason};
-use holdfast_store::{ClaimedMail, ConnectorView, MailItem, MailKind, Recovery};
+use holdfast_store::{ClaimedMail, ConnectorView, MailItem, MailKind, Recovery, Stopped};
 use secrecy::ExposeSecret;
 
 use super::{
     Outgoing,
     link::{self, LINK_LIFE, ReconnectLink},
     templates::{
-        AppRefused, BackAgain, Button, ConnectorNeedsYou, EndingSoon, ExpiresSoon, Failed, Frame, MustReconnect,
-        NobodyTold, Recovered, Rendered, SeveralConnectorsNeedYou, ToReconnect, WebhookStopped, render,
+        AppRefused, BackAgain, Button, ConnectorNeedsYou, EndingSoon, EndpointStopped, ExpiresSoon, Failed, Frame,
+        MustReconnect, NobodyTold, Recovered, Rendered, SeveralConnectorsNeedYou, ToReconnect, WebhookStopped, render,
     },
     text::line,
 };
 use crate::{
     app::App,
-    called, hooks,
+    called, endpoints, hooks,
     oauth_apps::in_days,
     ui::moment::span,
     words::{self, counted},
@@ -67,6 +67,7 @@ pub(super) async fn compose(app: &App, mail: &ClaimedMail) -> anyhow::Result<Com
         MailKind::NobodyTold => nobody_told(app, mail, &reader).await?,
         MailKind::MustReconnect => must_reconnect(app, mail, &reader).await?,
         MailKind::WebhookStopped => webhook_stopped(app, mail, &reader).await?,
+        MailKind::EndpointStopped => endpoint_stopped(app, mail, &reader).await?,
     };
     let Some(Rendered { subject, text, html }) = rendered else {
         return Ok(Composed::Drop("it was over before it was sent"));
@@ -387,6 +388,35 @@ async fn webhook_stopped(app: &App, mail: &ClaimedMail, reader: &Reader) -> anyh
         todo: line(reason.todo, 2 * WORDS),
         limit: limit.map(|limit| line(&format!("After {} in a row, {}.", limit.failures, limit.then), WORDS)),
         provider,
+    };
+    Ok(Some(render(&app.views, &context)?))
+}
+
+async fn endpoint_stopped(app: &App, mail: &ClaimedMail, reader: &Reader) -> anyhow::Result<Option<Rendered>> {
+    let Some(org) = &mail.org else { return Ok(None) };
+    let (id, now) = (mail.about["endpoint"].as_str().unwrap_or_default(), app.seams.clock.now());
+    let found = app.store.find_event_endpoint(org, id, now).await?;
+    let Some(endpoint) = found.filter(|endpoint| endpoint.stopped.is_some()) else { return Ok(None) };
+    let last = app.store.event_attempts(org, &endpoint.id, None, 1).await?.data.pop();
+    let button = Button {
+        url: app.url(&format!("settings/event-endpoints/{}", endpoint.id)),
+        label: "Open the endpoint".to_owned(),
+    };
+    let settings = &app.config.events;
+    let long = TimeDelta::from_std(settings.disable_after).ok().and_then(span).unwrap_or_default();
+    let context = EndpointStopped {
+        frame: frame(app, Some(org), reader, Some(button)).await?,
+        name: line(&endpoints::manage::name(&endpoint), NAME),
+        url: line(&endpoint.url, 2 * WORDS),
+        reason: match endpoint.stopped {
+            Some(Stopped::Gone) => "It answered that it is gone (410).".to_owned(),
+            _ => format!("Every attempt to bring an event there has failed for {long}."),
+        },
+        stopped: moment(endpoint.disabled_at.unwrap_or(now)),
+        failing: endpoint.failing_since.filter(|_| endpoint.failures > 1).map(moment),
+        count: counted(endpoint.failures, "attempt"),
+        last: last.and_then(|attempt| attempt.fault).map(|fault| line(&fault, WORDS)),
+        kept: counted(settings.keep_days.into(), "day"),
     };
     Ok(Some(render(&app.views, &context)?))
 }

@@ -103,7 +103,8 @@ impl App {
             || !self.store.due_notices(now, before, 1).await?.is_empty()
             || self.store.app_trouble_is_untold(before).await?
             || self.store.migration_is_untold(now).await?
-            || self.store.webhook_is_untold(now).await?)
+            || self.store.webhook_is_untold(now).await?
+            || self.store.event_endpoint_is_untold().await?)
     }
 
     /// Without trouble, always. With it, one replica at a time, once its time has come.
@@ -143,7 +144,9 @@ impl App {
         let operators = self.config.operator.emails.as_slice();
         let tell = TellAppTrouble { at: now, gathered_before: before, domain: &domain, operators, sends };
         self.store.tell_app_troubles(&tell).await?;
-        self.store.tell_webhooks(&TellWebhooks { at: now, domain: &domain, sends }).await?;
+        let tell = TellWebhooks { at: now, domain: &domain, sends };
+        self.store.tell_webhooks(&tell).await?;
+        self.store.tell_event_endpoints(&tell).await?;
         for org in self.store.tell_migrations(&TellMigrations { at: now, domain: &domain, sends, orgs: ORGS }).await? {
             counter!(MAILS, "kind" => MailKind::MustReconnect.as_str(), "outcome" => "nobody").increment(1);
             error!(org.id = %org, "org {org} has nobody who could be told that its connectors have to be reconnected");

@@ -237,6 +237,27 @@ pub(super) struct WebhookStopped {
     pub(super) limit: Option<String>,
 }
 
+/// An event endpoint that gets nothing any more.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct EndpointStopped {
+    #[serde(flatten)]
+    pub(super) frame: Frame,
+    /// What people call it, or its host.
+    pub(super) name: String,
+    pub(super) url: String,
+    /// Why, as a sentence.
+    pub(super) reason: String,
+    /// Since when it is disabled.
+    pub(super) stopped: String,
+    /// Since when every attempt has failed, and how many did.
+    pub(super) failing: Option<String>,
+    pub(super) count: String,
+    /// What became of the last attempt.
+    pub(super) last: Option<String>,
+    /// How long events are kept.
+    pub(super) kept: String,
+}
+
 /// Subject, text and HTML.
 pub(super) fn render<T: Template>(views: &Views, context: &T) -> anyhow::Result<Rendered> {
     let mut context = serde_json::to_value(context)?;
@@ -288,6 +309,7 @@ templates! {
     NobodyTold = "nobody_told", tests::nobody_told();
     MustReconnect = "must_reconnect", tests::must_reconnect();
     WebhookStopped = "webhook_stopped", tests::webhook_stopped();
+    EndpointStopped = "endpoint_stopped", tests::endpoint_stopped();
 }
 
 #[cfg(test)]
@@ -454,6 +476,20 @@ mod tests {
             reason: "The connector was disconnected.".to_owned(),
             todo: "Connect it again.".to_owned(),
             limit: Some("After 100 in a row, Gorgias switches the integration off.".to_owned()),
+        }
+    }
+
+    pub(super) fn endpoint_stopped() -> EndpointStopped {
+        EndpointStopped {
+            frame: frame("an owner", Some(("https://hub.example/settings/event-endpoints/eep_1", "Open the endpoint"))),
+            name: "Our <app>".to_owned(),
+            url: "https://app.example/events?a=1&b=2".to_owned(),
+            reason: "Every attempt to bring an event there has failed for 5 days.".to_owned(),
+            stopped: "30 November 2026, 10:05 UTC".to_owned(),
+            failing: Some("25 November 2026, 10:05 UTC".to_owned()),
+            count: "31 attempts".to_owned(),
+            last: Some("It answered 500: only 2xx counts as taken.".to_owned()),
+            kept: "30 days".to_owned(),
         }
     }
 

@@ -22,7 +22,7 @@ pub struct Guard {
 
 /// How a URL may be reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(crate) enum Way {
     /// With what its name resolves to checked.
     Guarded,
     /// As the operator allowed this very host and port: wherever it resolves to.
@@ -48,7 +48,7 @@ impl Guard {
     }
 
     /// Judges a URL by what stands in it. The refusal names no more than the host.
-    pub(super) fn admit(&self, url: &Url) -> Result<Way, String> {
+    pub(crate) fn admit(&self, url: &Url) -> Result<Way, String> {
         let Some(host) = url.host() else { return Err("the URL has no host".to_owned()) };
         let port = url.port_or_known_default().unwrap_or_default();
         if self.exactly.iter().any(|(excepted, at)| *excepted == host && *at == port) {

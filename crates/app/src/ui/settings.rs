@@ -1,7 +1,8 @@
-//! Settings: one's own account, organisations, API keys, OAuth apps of the org, and the instance's.
+//! Settings: one's own account, organisations, API keys, event endpoints, OAuth apps of the org, and the instance's.
 
 mod account;
 mod browsers;
+mod event_endpoints;
 mod keys;
 mod oauth_app_form;
 mod oauth_apps;
@@ -27,6 +28,7 @@ pub(super) fn routes() -> Routes {
         .merge(account::routes())
         .merge(organisations::routes())
         .merge(keys::routes())
+        .merge(event_endpoints::routes())
         .merge(oauth_apps::routes())
 }
 
@@ -37,8 +39,16 @@ struct Overview {
     organisations: usize,
     /// `None`: not theirs to see.
     keys: Option<usize>,
+    endpoints: Option<Endpoints>,
     own_apps: Option<Apps>,
     apps: Option<Apps>,
+}
+
+#[derive(Serialize)]
+struct Endpoints {
+    count: usize,
+    /// Whether one of them gets nothing, without a person having said so.
+    trouble: bool,
 }
 
 #[derive(Serialize)]
@@ -59,9 +69,16 @@ async fn show(State(app): State<Arc<App>>, person: Person) -> Result<Response, T
     } else {
         None
     };
+    let endpoints = if person.may(Role::Admin) {
+        let all = app.store.event_endpoints(person.org(), now).await?;
+        let trouble = all.iter().any(|endpoint| endpoint.stopped.is_some());
+        Some(Endpoints { count: all.len(), trouble })
+    } else {
+        None
+    };
     let own_apps = if person.may(Role::Admin) { Some(apps(&app, Some(person.org())).await?) } else { None };
     let apps = if person.user.operator { Some(apps(&app, None).await?) } else { None };
-    let page = Overview { sessions, organisations: 1 + person.session.also.len(), keys, own_apps, apps };
+    let page = Overview { sessions, organisations: 1 + person.session.also.len(), keys, endpoints, own_apps, apps };
     Ok(View::of(&person, Here::Settings, "pages/settings/overview.html", "Settings", &page).show(&app))
 }
 

@@ -30,7 +30,7 @@ pub struct JobsWanted {
     pub kind: Kind,
     /// So many; a hundred are a good batch.
     pub count: usize,
-    /// Of one connector, so many are under way at once, on all replicas together.
+    /// Of one lane, so many are under way at once, on all replicas together.
     pub per_connector: u32,
     /// For how long they are the worker's without a sign of life, by the database's clock.
     pub lease: Duration,
@@ -148,7 +148,8 @@ impl Store {
         moved: &mut Vec<Moved>,
     ) -> Result<Vec<String>, StoreError> {
         let mut picked = Vec::new();
-        if !wanted.kind.needs_connector() {
+        let kind = wanted.kind;
+        if !kind.needs_connector() && !kind.has_lane_of_subject() {
             return self.pick_lane(tx, wanted, org, NO_LANE, share).await;
         }
         for lane in self.free_lanes(tx, wanted, org, share, turn).await? {
@@ -156,7 +157,7 @@ impl Store {
             if left == 0 {
                 break;
             }
-            if lane.id != NO_LANE {
+            if lane.id != NO_LANE && kind.needs_connector() {
                 let health = lane.health.as_deref().and_then(Health::parse);
                 match job::admission(health) {
                     Admission::Run if !lane.parked => {}

@@ -4,9 +4,9 @@
 
 use chrono::{DateTime, Utc};
 use holdfast_core::{
-    Health,
+    EventEndpointId, Health,
     agent::StopReason,
-    job::{self, Admission},
+    job::{self, Admission, Fault},
     ports::StoreError,
 };
 use sea_orm::{ConnectionTrait, FromQueryResult};
@@ -55,13 +55,25 @@ pub(crate) async fn end_lane(
     reason: StopReason,
     at: DateTime<Utc>,
 ) -> Result<Vec<Moved>, StoreError> {
-    let fault = Admission::end(reason);
+    end(tx, connector, Admission::end(reason), at).await
+}
+
+/// The endpoint is gone, and what was to be delivered there is over. What is left is ended when its turn comes.
+pub(crate) async fn end_deliveries(
+    tx: &impl ConnectionTrait,
+    endpoint: &EventEndpointId,
+    at: DateTime<Utc>,
+) -> Result<Vec<Moved>, StoreError> {
+    end(tx, endpoint.as_str(), Fault::new("endpoint_deleted", "Its endpoint was deleted."), at).await
+}
+
+async fn end(tx: &impl ConnectionTrait, lane: &str, fault: Fault, at: DateTime<Utc>) -> Result<Vec<Moved>, StoreError> {
     let sql = format!(
         "UPDATE jobs SET state = 'dead', parked_at = NULL, ended_at = $2, code = $3, detail = $4 \
          WHERE id IN ({}) AND {OPEN} RETURNING org_id, kind",
         some(tx, OPEN)
     );
-    sql::all(tx, "end jobs", sql, values![connector, micros(at), fault.code, fault.detail]).await
+    sql::all(tx, "end jobs", sql, values![lane, micros(at), fault.code, fault.detail]).await
 }
 
 /// The oldest jobs of lane `$1` in these states that nobody has.

@@ -155,7 +155,8 @@ async fn settle(
     let health = "SELECT health AS id FROM connectors WHERE id = $1";
     let health: Option<sql::Id> = sql::one(tx, doing, health, values![current.lane.as_str()]).await?;
     let health = health.and_then(|health| Health::parse(&health.id));
-    let admission = if current.lane == super::NO_LANE { job::Admission::Run } else { job::admission(health) };
+    let alone = current.lane == super::NO_LANE || !kind(&current.kind, &current.id)?.needs_connector();
+    let admission = if alone { job::Admission::Run } else { job::admission(health) };
     let attempts = u32::try_from(current.attempts).unwrap_or(u32::MAX);
     let next = job::after(outcome, attempts, admission, policy, unit);
     let fault = match &next {

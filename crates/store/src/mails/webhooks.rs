@@ -14,7 +14,7 @@ use crate::{
 /// Of one address that fails now and then, people are warned no more often.
 const WARN_EVERY: TimeDelta = TimeDelta::hours(24);
 
-/// How webhooks in trouble are turned into messages.
+/// How webhooks in trouble, and endpoints of orgs, are turned into messages.
 #[derive(Clone, Debug)]
 pub struct TellWebhooks<'a> {
     /// Now.

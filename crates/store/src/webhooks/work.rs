@@ -4,6 +4,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use holdfast_core::{
     AgentId, DeliveryId, OrgId,
     agent::RunState,
+    event::{About, EventType},
     job::Kind,
     ports::StoreError,
     webhook::{Author, Topic},
@@ -12,7 +13,7 @@ use sea_orm::{DatabaseTransaction, FromQueryResult};
 use serde_json::{Value, json};
 
 use crate::{
-    agents,
+    agents, events,
     jobs::{self, NewJob},
     patience::Patient,
     sql::{self, failed, micros, values},
@@ -55,8 +56,8 @@ struct Waiting {
 }
 
 impl Store {
-    /// Gives each agent that waits for the event, is not paused, and is bound to its connector one run, and says that the event
-    /// is processed. Doing it again changes nothing. An agent gets no more than `most` runs for one ticket within an hour;
+    /// Tells the org's endpoints of what happened to a ticket, gives each agent that waits for it, is not paused, and is bound to
+    /// its connector one run, and says that the event is processed. Doing it again changes nothing. An agent gets no more than `most` runs for one ticket within an hour;
     /// what is beyond is written down, and not done. Answers how many runs were given.
     pub async fn work_off_event(&self, id: &DeliveryId, most: u32, now: DateTime<Utc>) -> Result<usize, StoreError> {
         let doing = "work off an event";
@@ -70,9 +71,16 @@ impl Store {
         };
         let waited_for = Topic::parse(&event.topic).filter(|topic| Topic::TICKETS.contains(topic));
         let mut given = Vec::new();
-        if let (Some(topic), Some(ticket), false) = (waited_for, event.subject.as_deref(), event.is_our_own())
-            && event.state != "processed"
+        let ticket = event.subject.as_deref().filter(|_| event.state != "processed");
+        let connector = event.connector_id.as_str().into();
+        let org: OrgId = event.org_id.as_str().into();
+        if let (Some(topic), Some(ticket)) = (waited_for, ticket)
+            && let Some(kind) = EventType::parse(topic.as_str())
         {
+            let told = |about: &About| about.ticket(ticket, &event.kind);
+            events::tell_of(self, &tx, &org, &connector, kind, Some(id.to_string()), event.received_at, told).await?;
+        }
+        if let (Some(topic), Some(ticket), false) = (waited_for, ticket, event.is_our_own()) {
             let look = "SELECT a.id, MIN(b.role) AS role, a.on_events FROM agent_connectors b JOIN agents a ON a.id = b.agent_id \
                         WHERE b.connector_id = $1 AND a.on_events IS NOT NULL AND a.paused_at IS NULL \
                         GROUP BY a.id, a.on_events ORDER BY a.id";
@@ -91,8 +99,9 @@ impl Store {
         for agent in &given {
             self.agent_changed(agent);
         }
+        self.events_told(std::slice::from_ref(&org));
         if !given.is_empty() {
-            self.jobs_changed(&event.org_id.as_str().into(), Kind::AgentRun);
+            self.jobs_changed(&org, Kind::AgentRun);
         }
         Ok(given.len())
     }
