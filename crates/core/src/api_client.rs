@@ -2,6 +2,7 @@
 //! for rate limits, and lets no request leave the account's own API.
 
 mod answered;
+mod found;
 mod path;
 mod request;
 
@@ -51,6 +52,8 @@ struct Inner {
     /// Its further places.
     bases: Vec<Base>,
     source: Source,
+    /// It asks what its account's requests need, and cannot have that yet.
+    asking: bool,
     room: Mutex<Option<RateRoom>>,
     /// Requests that may have changed something.
     effects: AtomicU32,
@@ -59,6 +62,7 @@ struct Inner {
 }
 
 /// Where the credential comes from.
+#[derive(Clone)]
 enum Source {
     /// The engine: always fresh, with the 401 fallback.
     Engine(ConnectorId),
@@ -108,12 +112,16 @@ impl ApiClient {
     }
 
     fn build(engine: &Arc<Engine>, provider: &str, account: &str, source: Source) -> Option<Self> {
+        Self::build_as(engine, provider, account, source, false)
+    }
+
+    fn build_as(engine: &Arc<Engine>, provider: &str, account: &str, source: Source, asking: bool) -> Option<Self> {
         let provider = Arc::clone(engine.providers().find(provider)?);
         let account = provider.account(account).ok()?;
         let bases = provider.bases(&account);
         let engine = Arc::clone(engine);
         let (room, effects, closed) = (Mutex::default(), AtomicU32::new(0), OnceLock::new());
-        Some(Self(Arc::new(Inner { engine, provider, account, bases, source, room, effects, closed })))
+        Some(Self(Arc::new(Inner { engine, provider, account, bases, source, asking, room, effects, closed })))
     }
 
     /// The account that is called.
@@ -203,7 +211,8 @@ impl ApiClient {
             Source::Engine(connector) => {
                 let trigger = if matches!(need, Need::Not(_)) { Trigger::Rejected } else { Trigger::Caller };
                 let snapshot = self.0.engine.fresh(connector, need, trigger).await;
-                snapshot.map(Held::Current).map_err(|error| self.auth_error(operation, error))
+                let snapshot = snapshot.map_err(|error| self.auth_error(operation, error))?;
+                self.complete(snapshot).await.map(Held::Current)
             }
         }
     }

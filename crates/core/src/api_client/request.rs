@@ -44,6 +44,9 @@ pub enum Refused {
     /// The token was rejected and is renewed, but the body could be sent only once. The request had no effect.
     #[error("the body could be sent only once")]
     SendAgain,
+    /// The credential is refused in an answer that calls itself a success: 200 with `"ok": false`.
+    #[error("the credential is refused in an answer that calls itself a success")]
+    InASuccess,
 }
 
 /// A request that is being put together.
