@@ -1,8 +1,9 @@
-//! Settings: one's own account, organisations, API keys, OAuth apps of the org, and the instance's.
+//! Settings: one's own account, organisations, API keys, OAuth apps of the org, and the instance's with its migrations.
 
 mod account;
 mod browsers;
 mod keys;
+mod migrations;
 mod oauth_app_form;
 mod oauth_apps;
 mod organisations;
@@ -28,6 +29,7 @@ pub(super) fn routes() -> Routes {
         .merge(organisations::routes())
         .merge(keys::routes())
         .merge(oauth_apps::routes())
+        .merge(migrations::routes())
 }
 
 /// What each of the pages holds, in a few words.
@@ -39,6 +41,8 @@ struct Overview {
     keys: Option<usize>,
     own_apps: Option<Apps>,
     apps: Option<Apps>,
+    /// Migrations that are under way.
+    migrations: Option<usize>,
 }
 
 #[derive(Serialize)]
@@ -61,7 +65,13 @@ async fn show(State(app): State<Arc<App>>, person: Person) -> Result<Response, T
     };
     let own_apps = if person.may(Role::Admin) { Some(apps(&app, Some(person.org())).await?) } else { None };
     let apps = if person.user.operator { Some(apps(&app, None).await?) } else { None };
-    let page = Overview { sessions, organisations: 1 + person.session.also.len(), keys, own_apps, apps };
+    let migrations = if person.user.operator {
+        let all = app.store.migrations().await?;
+        Some(all.iter().filter(|progress| progress.migration.ended_at.is_none()).count())
+    } else {
+        None
+    };
+    let page = Overview { sessions, organisations: 1 + person.session.also.len(), keys, own_apps, apps, migrations };
     Ok(View::of(&person, Here::Settings, "pages/settings/overview.html", "Settings", &page).show(&app))
 }
 
