@@ -4,10 +4,12 @@
 mod answered;
 mod found;
 mod path;
+mod rate_wait;
 mod request;
 
 pub use answered::Answered;
 pub use path::checked as checked_path;
+pub use rate_wait::RateWait;
 pub use request::{ApiRequest, Refused};
 
 use std::{
@@ -149,6 +151,12 @@ impl ApiClient {
     /// What is left of the rate limit, as far as an answer has told.
     pub fn rate_room(&self) -> Option<RateRoom> {
         *self.0.room.lock().expect("no panic happens while it is held")
+    }
+
+    /// Waits for so long, as [`RateWait`] says: where a provider tells of its rate limit in an answer that calls itself a
+    /// success, and the adapter repeats the request.
+    pub async fn pause(&self, time: Duration) {
+        self.0.engine.clock().sleep(time).await;
     }
 
     /// Whether anything that went out through this client may have changed something: a writing request was answered with
