@@ -14,7 +14,7 @@ use anyhow::{bail, ensure};
 use serde_json::Value;
 
 use crate::{
-    apt, foreign,
+    apt, foreign, new_provider,
     postgres::{self, Postgres},
     redis::{self, Redis},
     report::{Ended, Report},
@@ -102,6 +102,10 @@ pub(crate) fn run(
             break;
         }
         let binaries = binaries.get(&suite.name).map_or(&[][..], Vec::as_slice);
+        if suite.name == suites::NEW_PROVIDER {
+            report.step(&suite.name, || new_provider::trial::run(&workspace, passed_on));
+            continue;
+        }
         report.step(&suite.name, || execute(suite, binaries, &servers, passed_on, &settings, BINARY_BOUND + more));
     }
     drop(servers);
