@@ -157,7 +157,10 @@ async fn answer(
 ) -> Result<Json<TokenBody>, Problem> {
     let known = caller.snapshot(app, id).await?;
     match app.engine.fresh(&known.connector, need, trigger).await {
-        Ok(snapshot) => body(app, &*completed(app, snapshot).await).map(Json),
+        Ok(snapshot) => {
+            let snapshot = completed(app, snapshot).await;
+            body(app, &snapshot).map(Json)
+        }
         Err(error) => Err(refused(app, caller, &known, error).await),
     }
 }

@@ -51,9 +51,10 @@ fn shown(value: &Value) -> String {
         }
     }
     let orgs = table(&value["by_org"], &["org", "connectors", "done", "open", "admins", "told_at"]);
-    let (what, left) = match value["ended_at"].is_null() {
-        true => ("To be reconnected", &value["must_reconnect"]),
-        false => ("Ended without these", &value["not_reconnected"]),
+    let (what, left) = if value["ended_at"].is_null() {
+        ("To be reconnected", &value["must_reconnect"])
+    } else {
+        ("Ended without these", &value["not_reconnected"])
     };
     let left = table(left, &["id", "org", "account", "name", "health", "page"]);
     format!("{about}\n\n{orgs}\n\n{what}\n{left}")

@@ -29,7 +29,8 @@ impl ApiClient {
         let found = provider.find(&asking).await?;
         // It may have been renewed meanwhile.
         let fresh = engine.fresh(connector, &Need::ValidFor(super::LEAST_LIFE), Trigger::Caller).await;
-        let mut snapshot = Snapshot::clone(&*fresh.map_err(|error| self.auth_error(FIND, error))?);
+        let fresh = fresh.map_err(|error| self.auth_error(FIND, error))?;
+        let mut snapshot = Snapshot::clone(&fresh);
         let version = snapshot.credential.version;
         let kept = engine.store().keep_found(connector, version, &found).await;
         kept.map_err(|error| Error {
