@@ -57,6 +57,7 @@ struct House {
     run: String,
     job: String,
     delivery: String,
+    migration: String,
 }
 
 impl House {
@@ -86,12 +87,16 @@ impl House {
         let hook = app.zendesk_hook("initech").await;
         assert_eq!(app.sent(&hook.event("1")).await, 200);
         let delivery = app.deliveries(&hook.connector).await[0]["id"].as_str().unwrap().to_owned();
-        Self { app, connector, agent, run, job, delivery }
+        let fields = [("provider", "zendesk"), ("deadline", "2999-04-01"), ("reason", NAMES[2]), ("act", "start")];
+        let started = ada.press(&app.at("/settings/migrations"), "/settings/migrations", &fields).await.expect(303);
+        let migration = last(&started.location());
+        Self { app, connector, agent, run, job, delivery, migration }
     }
 
     /// The path with what is here in it.
     fn path(&self, declared: &str) -> String {
         let id = match declared.split('/').nth(1) {
+            Some("settings") => &self.migration,
             Some("agents") => &self.agent,
             Some("jobs") => &self.job,
             Some("deliveries") => &self.delivery,
@@ -278,6 +283,37 @@ async fn an_own_oauth_app_is_entered_and_taken_out() {
             chromium.open(&app.at("/settings/own-apps/zendesk")).await;
             chromium.shows("An app that connectors need is gone").await;
             chromium.inspect("own-app-gone").await;
+        })
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operator_has_connectors_reconnected_by_a_day() {
+    let (_db, app) = service().await;
+    app.person_with("Acme", ADA, Role::Owner, true, PASSWORD).await;
+    app.import_with("acme", json!({ "name": NAMES[3] })).await;
+    Chromium::visitor_of(&app)
+        .run(async |chromium| {
+            sign_in(&app, chromium, ADA, "/settings/migrations").await;
+            chromium.shows("None so far").await;
+            let zendesk = "document.querySelector('#provider').value = 'zendesk'";
+            chromium.driver().execute(zendesk, vec![]).await.unwrap();
+            chromium.press("See whom it concerns").await;
+            chromium.shows("It would ask for 1 connector of 1 organisation.").await;
+            chromium.fill("Why", "Zendesk ends tokens that never expire").await;
+            for (day, shows) in [("2020-04-01", "This day is not ahead"), ("2999-04-01", "It is started.")] {
+                let set = format!("document.querySelector('#deadline').value = '{day}'");
+                chromium.driver().execute(set, vec![]).await.unwrap();
+                chromium.press("Start it").await;
+                chromium.shows(shows).await;
+                chromium.inspect(&format!("migrations-{day}")).await;
+            }
+            chromium.shows("0 of 1 done").await;
+            chromium.press("End it").await;
+            chromium.press("End it now").await;
+            chromium.shows("It is ended.").await;
+            chromium.shows("Ended without these").await;
+            chromium.inspect("migration-ended").await;
         })
         .await;
 }

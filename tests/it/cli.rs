@@ -67,8 +67,10 @@ async fn a_migration_is_run_by_command(db: Arc<Database>) {
     place.org().await;
     assert_eq!(place.run("migration list").await.done().out, "none\n");
     for (line, words) in [
-        ("migration start zendesk", "nobody has to act: no connector of zendesk is connected"),
+        ("migration start zendesk --dry-run", "nobody has to act: no connector of zendesk is connected"),
         ("migration start nowhere", "there is no provider \"nowhere\"; there are: "),
+        ("migration start zendesk", "by when? Say the last day to reconnect on, such as --deadline 2027-04-01"),
+        ("migration start zendesk --deadline 2999-04-01", "why? People are asked to act: say it to them in a line"),
         ("migration start zendesk --deadline soon", "\"soon\" is not a day; the deadline is one such as 2027-04-01"),
         ("migration start zendesk --deadline 2020-04-01", "the deadline 2020-04-01 is not ahead"),
         ("migration show mig_1", "there is no migration mig_1; `holdfast migration list` shows them"),
@@ -78,10 +80,10 @@ async fn a_migration_is_run_by_command(db: Arc<Database>) {
         assert!(ended.one_line(1).contains(words), "{line}: {ended:?}");
     }
     let long = "x".repeat(301);
-    let refused = place.run(&format!("migration start zendesk --reason {long}")).await;
+    let refused = place.run(&format!("migration start zendesk --deadline 2999-04-01 --reason {long}")).await;
     assert!(refused.one_line(1).contains("the reason is one line of at most 300 characters"), "{refused:?}");
     let id = place.import("acme").await;
-    let refused = place.run("migration start zendesk --only-endless").await;
+    let refused = place.run("migration start zendesk --only-endless --dry-run").await;
     assert!(refused.one_line(1).contains("works with a token that has no end"), "{refused:?}");
     let would = place.run("migration start zendesk --dry-run").await.done();
     assert_eq!(would.out, "would ask for connectors: 1, organisations: 1; nothing was changed\n");
@@ -91,7 +93,7 @@ async fn a_migration_is_run_by_command(db: Arc<Database>) {
 
     assert_eq!((&started["connectors"], &started["open"], &started["orgs"]), (&json!(1), &json!(1), &json!(1)));
     let migration = started["id"].as_str().unwrap();
-    let again = place.run("migration start zendesk").await;
+    let again = place.here.run(&start).await;
     assert!(
         again.one_line(1).contains(&format!("end it first with `holdfast migration end {migration}`")),
         "{again:?}"
@@ -106,6 +108,11 @@ async fn a_migration_is_run_by_command(db: Arc<Database>) {
     }
     let ended = place.run(&format!("migration end {migration}")).await.done();
     assert_eq!(ended.out, format!("ended {migration}; not reconnected: 1\n"));
+    let shown = place.run(&format!("migration show {migration}")).await.done();
+    assert!(shown.out.contains("Ended without these") && !shown.out.contains("To be reconnected"), "{shown:?}");
+    let shown = place.run(&format!("migration show {migration} --json")).await.done().json();
+    assert_eq!((&shown["open"], &shown["must_reconnect"]), (&json!(0), &json!([])), "nobody has to act: {shown}");
+    assert_eq!(shown["not_reconnected"][0]["id"], id);
     let twice = place.run(&format!("migration end {migration}")).await;
     assert!(twice.one_line(1).contains("has ended already"), "{twice:?}");
 }

@@ -45,6 +45,52 @@ on_both! {
     a_consent_that_is_gone_on_with_is_for_its_own_account_alone,
     a_form_from_another_site_starts_nothing,
     only_loopback_names_reach_an_instance_on_loopback,
+    what_nobody_ever_connected_is_removed_in_time,
+}
+
+async fn what_nobody_ever_connected_is_removed_in_time(db: Arc<Database>) {
+    const DAY: Duration = Duration::from_hours(24);
+    let app = TestApp::start(&db).await;
+    let connected = app.connect("acme").await;
+    let (_, left) = nameless(&app).await;
+    let pending = async |account: &str, more: serde_json::Value| {
+        app.sandbox.create_helpdesk(account).unwrap();
+        let mut body = json!({ "provider": "zendesk", "account": account });
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        app.post("/connectors", body).await.expect(201).text_of("id")
+    };
+    let known_elsewhere = pending("second", json!({ "alias": "customer-2" })).await;
+    let asked_again = pending("third", json!({})).await;
+    let bound = pending("fourth", json!({})).await;
+    let agent = json!({
+        "sample": "annotate_urgent_tickets", "connectors": [{ "connector": bound }], "trigger": { "kind": "manual" },
+    });
+    let _made = app.post("/agents", agent).await.expect(201);
+    let there = async || {
+        let list = app.get("/connectors?limit=100").await.expect(200).json;
+        let mut ids: Vec<_> =
+            list["data"].as_array().unwrap().iter().map(|one| one["id"].as_str().unwrap().to_owned()).collect();
+        ids.sort();
+        ids
+    };
+    let sorted = |mut ids: Vec<String>| {
+        ids.sort();
+        ids
+    };
+    app.advance(DAY * 13);
+    assert_eq!(app.app.forget_unfinished().await.unwrap(), 0);
+    let _link = app.reconnect_link(&asked_again).await;
+
+    app.advance(DAY * 2);
+    assert_eq!(app.app.forget_unfinished().await.unwrap(), 1);
+
+    let kept = sorted(vec![connected.clone(), known_elsewhere.clone(), asked_again, bound.clone()]);
+    assert_eq!(there().await, kept);
+    assert_eq!(app.get(&format!("/connectors/{left}")).await.status, 404);
+    app.advance(DAY * 15);
+    assert_eq!(app.app.forget_unfinished().await.unwrap(), 1);
+    assert_eq!(there().await, sorted(vec![connected, known_elsewhere, bound]));
+    assert_eq!(db.number("SELECT COUNT(*) FROM credentials").await, 3, "what they had goes with them");
 }
 
 async fn nameless(app: &TestApp) -> (String, String) {

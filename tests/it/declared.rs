@@ -22,6 +22,8 @@ use tokio::{
 on_both! {
     an_account_is_connected_used_lost_and_reconnected_in_place,
     what_a_consent_found_leads_to_the_site_that_was_meant,
+    an_imported_grant_finds_what_its_requests_need,
+    a_dead_token_is_heard_of_where_every_answer_is_200,
     a_scope_that_answers_do_not_name_is_not_missing,
     somebody_of_another_account_is_turned_away_before_anything_is_stored,
     a_key_works_as_a_bearer,
@@ -88,6 +90,67 @@ async fn what_a_consent_found_leads_to_the_site_that_was_meant(db: Arc<Database>
     assert!(base.ends_with("/generic/api.atlassian.com/ex/jira/22222222-0000-4000-8000-000000000000"), "{base}");
     let tested = app.post(&format!("/connectors/{id}/test"), json!({})).await.expect(200).json;
     assert_eq!(tested["ok"], true, "the test call goes to where it goes before the site is known: {tested}");
+}
+
+/// Imports the grant of this connector into another organisation, without what its consent found.
+async fn moved(app: &TestApp, from: &str, provider: &str, account: &str) -> (String, String) {
+    let token = app.token(from).await.expect(200).text_of("access_token");
+    let key = app.key_of("Globex").await;
+    let credential = json!({ "access_token": token, "expires_in": 3600 });
+    let body = json!({ "provider": provider, "account": account, "credential": credential });
+    let made = app.call(Method::POST, "/connectors", Some(&key), Some(body)).await.expect(201);
+    (made.text_of("id"), key)
+}
+
+async fn an_imported_grant_finds_what_its_requests_need(db: Arc<Database>) {
+    let app = started(&db, &["xero", "jira-service-management"]).await;
+    let xero = connect(&app, "xero", "Tidewater Supply").await;
+    let jira = connect(&app, "jira-service-management", "acme.atlassian.net").await;
+    let get = async |id: &str, key: &str, path: &str| {
+        app.call(Method::GET, &format!("/connectors/{id}/{path}"), Some(key), None).await
+    };
+
+    let (moved_xero, key) = moved(&app, &xero, "xero", "Tidewater Supply").await;
+    let own = get(&moved_xero, &key, "proxy/api.xro/2.0/Organisation").await.expect(200);
+    assert_eq!(own.json["Organisations"][0]["Name"], "Tidewater Supply");
+
+    let (moved_jira, key) = moved(&app, &jira, "jira-service-management", "acme.atlassian.net").await;
+    let base = get(&moved_jira, &key, "token").await.expect(200).text_of("base_url");
+    assert!(base.ends_with("/ex/jira/22222222-0000-4000-8000-000000000000"), "{base}");
+    assert_eq!(get(&moved_jira, &key, "proxy/rest/api/3/myself").await.expect(200).json["site"], "acme");
+    let version = get(&moved_jira, &key, "token").await.expect(200).json["version"].clone();
+    assert_eq!(version, json!(1), "it is no new token");
+
+    let (nowhere, key) = moved(&app, &jira, "jira-service-management", "initech.atlassian.net").await;
+    let refused = get(&nowhere, &key, "proxy/rest/api/3/myself").await;
+    let words = "the access reaches no Jira site at Jira Service Management";
+    assert!(refused.status == 403 && refused.text.contains(words), "{}: {}", refused.status, refused.text);
+}
+
+async fn a_dead_token_is_heard_of_where_every_answer_is_200(db: Arc<Database>) {
+    let app = started(&db, &["slack"]).await;
+    let renewed = connect(&app, "slack", "acme.slack.com").await;
+    let token = app.token(&renewed).await.expect(200).text_of("access_token");
+    let key = app.key_of("Globex").await;
+    // An app without token rotation: nothing ends its token, and nothing renews it.
+    let body = json!({ "provider": "slack", "account": "acme.slack.com", "credential": { "access_token": token } });
+    let endless = app.call(Method::POST, "/connectors", Some(&key), Some(body)).await.expect(201).text_of("id");
+    let test = async |id: &str, key: &str| {
+        app.call(Method::POST, &format!("/connectors/{id}/test"), Some(key), Some(json!({}))).await.expect(200).json
+    };
+    for (id, key) in [(&renewed, &app.key), (&endless, &key)] {
+        assert_eq!(test(id, key).await["ok"], true);
+    }
+
+    app.sandbox.generic().revoke("slack");
+
+    for (id, key) in [(&renewed, &app.key), (&endless, &key)] {
+        let tested = test(id, key).await;
+        assert_eq!((&tested["ok"], &tested["health"]), (&json!(false), &json!("auth_failed")), "{tested}");
+    }
+    let page = app.consent(&app.reconnect_link(&renewed).await).await;
+    assert_eq!(page.title(), "Connected", "{}", page.text);
+    assert_eq!(test(&renewed, &app.key).await["ok"], true);
 }
 
 async fn a_scope_that_answers_do_not_name_is_not_missing(db: Arc<Database>) {

@@ -28,6 +28,7 @@ on_both! {
     a_grant_that_was_taken_back_is_told_and_reconnected_in_place,
     a_plan_that_is_used_up_fails_no_connector,
     a_pair_of_user_name_and_key_connects_and_is_replaced_in_place,
+    a_refused_key_is_asked_for_again,
     a_key_and_oauth_take_each_others_place,
     an_imported_pair_works_and_half_a_pair_is_refused,
 }
@@ -313,6 +314,22 @@ async fn a_pair_of_user_name_and_key_connects_and_is_replaced_in_place(db: Arc<D
     assert_eq!((id_of(&done), &app.show(&id).await["health"]), (id.clone(), &json!("connected")), "{}", done.text);
     let _sent = tool(&app, &id, "reply_to_ticket", note).await.expect(200);
     assert!(!String::from_utf8(app.seen()).unwrap().contains(&next), "it is shown to nobody");
+}
+
+async fn a_refused_key_is_asked_for_again(db: Arc<Database>) {
+    let (app, acme) = start(&db).await;
+    let ada = app.somebody(Role::Admin).await;
+    let (email, key) = acme.api_key("gus").unwrap();
+
+    let refused = given(&ada, &asked(&ada).await, &email, "a-key-of-nobody").await;
+
+    let id = id_of(&refused);
+    let reconnect = format!("/connectors/{id}/reconnect");
+    assert!(refused.says("did not let us in") && refused.says("Sign in at Gorgias instead"), "{}", refused.text);
+    let again = ada.submit(&format!("/connectors/{id}"), &reconnect, &[]).await.expect(303).location();
+    assert!(again.starts_with("/connect/key/"), "{again}");
+    let done = given(&ada, &again, &email, &key).await;
+    assert!(done.says("acme.gorgias.com is connected"), "{}", done.text);
 }
 
 async fn a_key_and_oauth_take_each_others_place(db: Arc<Database>) {

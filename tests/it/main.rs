@@ -24,6 +24,7 @@ mod jobs;
 mod keys;
 mod leases;
 mod lifeboat;
+mod long_import;
 mod mail;
 mod mass;
 mod migrations;

@@ -11,11 +11,12 @@ on_both! {
     admins_reconnect_from_the_list_and_see_how_far_they_are,
     a_program_learns_what_must_be_reconnected,
     a_long_list_is_cut_and_found_again_by_its_filter,
+    an_operator_starts_watches_and_ends_one_on_pages,
 }
 
-async fn start(app: &TestApp, deadline: Option<&str>) -> Value {
+async fn start(app: &TestApp) -> Value {
     let (provider, reason) = ("zendesk".to_owned(), Some("Old tokens stop".to_owned()));
-    let deadline = deadline.map(str::to_owned);
+    let deadline = Some("2999-04-01".to_owned());
     let ask = Ask::MigrationStart { provider, deadline, reason, only_endless: false, dry_run: false };
     admin::run(&app.app, ask).await.unwrap()
 }
@@ -33,7 +34,7 @@ async fn admins_reconnect_from_the_list_and_see_how_far_they_are(db: Arc<Databas
     app.import_with("second", json!({ "name": "Second" })).await;
     assert!(needs(&ada.open("/connectors").await).contains("All well"));
 
-    start(&app, Some("2999-04-01")).await;
+    start(&app).await;
 
     let home = ada.open("/connectors").await.expect(200);
     let told = needs(&home);
@@ -61,7 +62,7 @@ async fn a_program_learns_what_must_be_reconnected(db: Arc<Database>) {
     let (one, two) = (app.import("acme").await, app.import("second").await);
     assert_eq!(app.show(&one).await["must_reconnect"], json!(null));
 
-    let id = start(&app, Some("2999-04-01")).await["id"].clone();
+    let id = start(&app).await["id"].clone();
 
     let must = json!({ "by": "2999-04-01", "reason": "Old tokens stop", "migration": id });
     assert_eq!(app.show(&one).await["must_reconnect"], must);
@@ -85,7 +86,7 @@ async fn a_long_list_is_cut_and_found_again_by_its_filter(db: Arc<Database>) {
     for number in 0..12 {
         app.import_with(&format!("desk{number}"), json!({ "name": format!("Desk {number:02}") })).await;
     }
-    start(&app, None).await;
+    start(&app).await;
     app.import_with("later", json!({ "name": "Later" })).await;
 
     let home = ada.open("/connectors").await;
@@ -97,4 +98,63 @@ async fn a_long_list_is_cut_and_found_again_by_its_filter(db: Arc<Database>) {
     let rows = list.read().by_id("list").unwrap().text();
     assert!(rows.contains("Desk 11") && !rows.contains("Later"), "{rows}");
     assert!(list.text.contains("To be reconnected (12)"), "{}", list.text);
+}
+
+async fn an_operator_starts_watches_and_ends_one_on_pages(db: Arc<Database>) {
+    const HERE: &str = "/settings/migrations";
+    let app = TestApp::start(&db).await;
+    let (ada, op) = (app.somebody(Role::Admin).await, app.operator().await);
+    let support = app.import_with("acme", json!({ "name": "Support" })).await;
+    app.import_with("second", json!({ "name": "Second" })).await;
+    let fields = |deadline: &'static str, reason: &'static str, act: &'static str| {
+        [("provider", "zendesk"), ("deadline", deadline), ("reason", reason), ("act", act)]
+    };
+    assert!(
+        op.open("/settings").await.expect(200).says("Migrations") && !ada.open("/settings").await.says("Migrations")
+    );
+    assert!(op.open(HERE).await.expect(200).says("None so far"));
+
+    for (deadline, reason, words) in [
+        ("", "Old tokens stop", "By when? It is the last day to reconnect on."),
+        ("soon", "Old tokens stop", "This is not a day; one is written as 2027-04-01."),
+        ("2020-04-01", "Old tokens stop", "This day is not ahead; it is the last one to reconnect on."),
+        ("2999-04-01", " ", "Why? The people who are asked to act read it."),
+        ("2999-04-01", "Old\ntokens", "It is one line of at most 300 characters, all of them visible."),
+    ] {
+        let page = op.submit(HERE, HERE, &fields(deadline, reason, "start")).await;
+        assert!(page.status == 422 && page.says(words), "{words}: {}", page.text);
+    }
+    let nobody = [("provider", "front"), ("deadline", ""), ("reason", ""), ("act", "look")];
+    let page = op.submit(HERE, HERE, &nobody).await;
+    assert!(
+        page.status == 422 && page.says("Nobody has to act: none of its connectors is connected."),
+        "{}",
+        page.text
+    );
+    let page = op.submit(HERE, HERE, &fields("", "", "look")).await.expect(200);
+    assert!(page.says("It would ask for 2 connectors of 1 organisation. Nothing was changed."), "{}", page.text);
+    assert!(page.says("None so far"));
+
+    let started = op.submit(HERE, HERE, &fields("2999-04-01", "Old tokens stop", "start")).await.expect(303).location();
+
+    let page = op.open(&started).await.expect(200);
+    for words in ["0 of 2 done", "1 April 2999", "Old tokens stop", "Support", "Second", "Not done", "Acme"] {
+        assert!(page.says(words), "{words} is not in {}", page.text);
+    }
+    assert!(page.says(&format!("/connectors/{support}")), "its page can be handed on: {}", page.text);
+    assert!(needs(&ada.open("/connectors").await).contains("2 connectors have to be reconnected by 1 April 2999"));
+    let twice = op.submit(HERE, HERE, &fields("2999-04-01", "Old tokens stop", "start")).await;
+    assert!(twice.status == 422 && twice.says("One of this provider is under way. End it first."), "{}", twice.text);
+    assert_eq!(app.consent(&app.reconnect_link(&support).await).await.title(), "Connected");
+    let place = started.split('?').next().unwrap();
+    let page = op.open(place).await.expect(200);
+    assert!(page.says("1 of 2 done") && page.says("Second") && !page.says("Support"), "{}", page.text);
+
+    let ended = op.submit(place, &format!("{place}/end"), &[]).await.expect(303).location();
+
+    let page = op.open(&ended).await.expect(200);
+    assert!(page.says("Ended without these") && !page.says("To be reconnected"), "{}", page.text);
+    assert!(!needs(&ada.open("/connectors").await).contains("reconnected"));
+    assert!(op.open(HERE).await.expect(200).says("Ended"));
+    assert_eq!(ada.open(place).await.status, 404, "it is for operators");
 }

@@ -15,7 +15,9 @@ use holdfast_core::{
     ports::Random as _,
 };
 use holdfast_sandbox::{CLIENT_ID, CLIENT_SECRET};
-use holdfast_store::{AppSecret, End, Made, NewAgent, NewBrowserSession, NewJob, RunStep, StoredApp};
+use holdfast_store::{
+    AppSecret, End, Made, MigrationStart, NewAgent, NewBrowserSession, NewJob, NewMigration, RunStep, StoredApp,
+};
 use holdfast_tests::{
     browser::{Browser, Page},
     database::Database,
@@ -144,6 +146,10 @@ const TABLE: &[(&str, &str, Takes)] = &[
     ("POST", "/settings/oauth-apps/{provider}/promote", Takes::Operator),
     ("POST", "/settings/oauth-apps/{provider}/drop-next", Takes::Operator),
     ("POST", "/settings/oauth-apps/{provider}/remove", Takes::Operator),
+    ("GET", "/settings/migrations", Takes::Operator),
+    ("POST", "/settings/migrations", Takes::Operator),
+    ("GET", "/settings/migrations/{id}", Takes::Operator),
+    ("POST", "/settings/migrations/{id}/end", Takes::Operator),
 ];
 
 /// Routes that hold something of an org, which is not there for another one.
@@ -341,6 +347,7 @@ impl House {
             of_endpoint if of_endpoint.starts_with("/settings/event-endpoints/{id}") => {
                 path.replace("{id}", &self.endpoint().await)
             }
+            path if path.starts_with("/settings/migrations/{id}") => path.replace("{id}", &self.migration().await),
             of_connector if of_connector.starts_with("/connectors/{id}") => {
                 let account = format!("desk-{}", id_word());
                 let made = self.app.post("/connectors", json!({ "provider": "zendesk", "account": account })).await;
@@ -365,6 +372,19 @@ impl House {
         };
         assert!(!filled.contains('{'), "say here what stands for the parts of {path}");
         filled
+    }
+
+    /// A migration that is under way.
+    async fn migration(&self) -> String {
+        self.app.import(&format!("desk-{}", id_word())).await;
+        let at = self.app.app.seams.clock.now();
+        let new =
+            NewMigration { provider: "zendesk", reason: None, deadline: None, only_endless: false, at, dry_run: false };
+        match self.app.app.store.start_migration(&new).await.unwrap() {
+            MigrationStart::Started(progress) => progress.migration.id,
+            MigrationStart::UnderWay(id) => id,
+            MigrationStart::Nobody => panic!("there is a connector"),
+        }
     }
 
     /// A job of Acme that rests: it can be tried again, and discarded.

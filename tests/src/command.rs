@@ -210,7 +210,11 @@ impl Installation {
         server
     }
 
-    fn spawn(&self, args: &[&str]) -> Child {
+    /// Starts a command, for who talks to it while it runs.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    pub fn spawn(&self, args: &[&str]) -> Child {
         let mut command = Command::new(binary());
         command.args(args).current_dir(&self.folder).env_clear().kill_on_drop(true);
         command.envs(self.vars.iter().map(|(name, value)| (name, value)));

@@ -71,10 +71,22 @@ impl TestApp {
     /// # Panics
     /// When they are not let in.
     pub async fn somebody_of(&self, org: &str, role: Role) -> Person {
+        self.new_person(org, role, false).await
+    }
+
+    /// Somebody new who only looks at `Acme` and runs the instance, signed in.
+    ///
+    /// # Panics
+    /// When they are not let in.
+    pub async fn operator(&self) -> Person {
+        self.new_person("Acme", Role::Viewer, true).await
+    }
+
+    async fn new_person(&self, org: &str, role: Role, operator: bool) -> Person {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let email = format!("{}{number}@{}.example", role.as_str(), org.to_lowercase());
-        self.person(org, &email, role).await;
+        self.person_with(org, &email, role, operator, PASSWORD).await;
         let browser = self.signed_in(&email).await;
         Person { browser, email, base: self.base.clone() }
     }

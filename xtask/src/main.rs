@@ -23,7 +23,7 @@ const USAGE: &str = "usage: cargo xtask COMMAND
 
   test [--suite NAME]... [--list] [-- ARGS]   builds everything, then runs the suites; ARGS go to each test binary
   torture [--minutes N] [--seed S]            four replicas and everything that goes wrong, for so long (5)
-  clients [-- ARGS]                           the sandboxes against client libraries from PyPI
+  clients [-- ARGS]                           the sandboxes against client libraries from PyPI and npm
   peers [-- ARGS]                             the service against OAuth servers from npm and PyPI
   lint                                        formatting, clippy, dependencies, Dockerfile, compose file
   bench [-- ARGS]                             builds for release and runs the benchmark

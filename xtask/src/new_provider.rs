@@ -4,6 +4,7 @@
 mod edit;
 mod name;
 mod template;
+pub(crate) mod trial;
 
 use std::{fs, path::Path, time::Duration};
 
@@ -27,22 +28,26 @@ pub(crate) enum Way {
 pub(crate) fn run(name: &str, way: Way) -> anyhow::Result<bool> {
     let workspace = Workspace::read()?;
     let name = Name::read(name)?;
-    generate(&workspace.root, &name, way)?;
-    // Names of other lengths than those of the templates break lines elsewhere.
-    let package = format!("holdfast-{}", name.id);
-    let formatted = ["holdfast-app", "holdfast-sandbox", package.as_str()];
-    let packages = formatted.into_iter().flat_map(|package| ["-p", package]);
-    run::must(cargo().arg("fmt").args(packages).current_dir(&workspace.root), Duration::from_mins(2))?;
+    write(&workspace.root, &name, way)?;
     let Name { id, module, .. } = &name;
     println!(
         "Written: crates/{id}, crates/sandbox/src/{module}, and what names them. Next:
 
-  cargo test -p {package}            it passes, as a made-up provider
+  cargo test -p holdfast-{id}            it passes, as a made-up provider
   grep -rn REPLACE crates/{id} crates/sandbox/src/{module}
 
 docs/providers.md, \"Add a provider in an hour\", has the steps."
     );
     Ok(true)
+}
+
+fn write(root: &Path, name: &Name, way: Way) -> anyhow::Result<()> {
+    generate(root, name, way)?;
+    // Names of other lengths than those of the templates break lines elsewhere.
+    let package = format!("holdfast-{}", name.id);
+    let formatted = ["holdfast-app", "holdfast-sandbox", package.as_str()];
+    let packages = formatted.into_iter().flat_map(|package| ["-p", package]);
+    run::must(cargo().arg("fmt").args(packages).current_dir(root), Duration::from_mins(2))
 }
 
 /// Writes everything, or nothing where something of it cannot be written.

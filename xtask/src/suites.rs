@@ -21,12 +21,14 @@ const NOTHING: &[Need] = &[];
 const DATABASE: &[Need] = &[Need::Postgres];
 const SERVERS: &[Need] = &[Need::Postgres, Need::Redis, Need::MailServer];
 
-/// The suite that needs libraries from PyPI.
+/// The suite that needs libraries from PyPI and npm.
 pub(crate) const CLIENTS: &str = "clients";
 /// The suite that needs servers from npm and PyPI.
 pub(crate) const PEERS: &str = "peers";
 /// What these need is installed by `foreign.rs`; they run only when they are asked for.
 pub(crate) const FOREIGN: [&str; 2] = [CLIENTS, PEERS];
+/// The suite that tries out what `cargo xtask new-provider` writes.
+pub(crate) const NEW_PROVIDER: &str = "new-provider";
 /// The suite of documentation examples: cargo alone can run those.
 pub(crate) const DOC: &str = "doc";
 
@@ -66,6 +68,8 @@ pub(crate) fn all(workspace: &Workspace) -> Vec<Suite> {
     if examples {
         suites.push(Suite { name: DOC.to_owned(), about: "examples in the documentation", needs: NOTHING });
     }
+    let about = "what `cargo xtask new-provider` writes, in a copy of the workspace";
+    suites.push(Suite { name: NEW_PROVIDER.to_owned(), about, needs: NOTHING });
     let rank = |name: &str| {
         ["unit", DOC, "engine", "model", "conformance", "app", "store", "integration"]
             .iter()

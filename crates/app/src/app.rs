@@ -217,6 +217,19 @@ impl App {
         Ok(count)
     }
 
+    /// Removes connectors that nobody has connected for as long as the configuration says; answers how many those were.
+    pub async fn forget_unfinished(&self) -> Result<usize, StoreError> {
+        let Some(after) = self.config.connect.forget_unfinished_after() else { return Ok(0) };
+        let mut count = 0;
+        loop {
+            let gone = self.store.forget_unfinished(self.seams.clock.now() - after).await?;
+            if gone.is_empty() {
+                return Ok(count);
+            }
+            count += gone.len();
+        }
+    }
+
     /// What people call this provider; its id where this instance has no adapter for it.
     pub(crate) fn provider_name<'a>(&'a self, provider: &'a str) -> &'a str {
         self.providers().find(provider).map_or(provider, |adapter| adapter.about().name)

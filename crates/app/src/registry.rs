@@ -51,7 +51,7 @@ pub fn list(config: &Config) -> anyhow::Result<Vec<(Arc<dyn Provider>, Source)>>
         Arc::new(shopify(config)?),
         Arc::new(zendesk(config)?),
     ];
-    let taken: Vec<_> = built_in.iter().map(|provider| provider.about().id).collect();
+    let taken: Vec<_> = built_in.iter().map(|provider| (provider.about().id, provider.about().name)).collect();
     let mut list: Vec<_> = built_in.into_iter().map(|provider| (provider, Source::BuiltIn)).collect();
     for (provider, source) in declared::all(config.providers.dir.as_deref(), &taken)? {
         list.push((Arc::new(configured(config, provider)?), source));

@@ -215,7 +215,8 @@ async fn schedule(app: Arc<App>) {
     app.scheduler().run(&app.due, &app.draining).await;
 }
 
-/// Keeps metrics small, and tells once a day of client secrets that are about to end.
+/// Keeps metrics small; once a day, tells of client secrets that are about to end, and removes connectors that nobody ever
+/// connected.
 async fn upkeep(app: Arc<App>) {
     let day = Duration::from_hours(24);
     let mut told = None;
@@ -230,6 +231,11 @@ async fn upkeep(app: Arc<App>) {
                     warnings.for_each(|warning| warn!("{warning}"));
                 }
                 Err(error) => warn!(%error, "could not look when client secrets end"),
+            }
+            match app.forget_unfinished().await {
+                Ok(0) => {}
+                Ok(count) => info!("removed connectors that nobody has connected: {count}"),
+                Err(error) => warn!(%error, "could not look for connectors that nobody has connected"),
             }
         }
         pause(&app, UPKEEP_INTERVAL).await;

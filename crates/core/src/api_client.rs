@@ -2,11 +2,14 @@
 //! for rate limits, and lets no request leave the account's own API.
 
 mod answered;
+mod found;
 mod path;
+mod rate_wait;
 mod request;
 
 pub use answered::Answered;
 pub use path::checked as checked_path;
+pub use rate_wait::RateWait;
 pub use request::{ApiRequest, Refused};
 
 use std::{
@@ -51,6 +54,8 @@ struct Inner {
     /// Its further places.
     bases: Vec<Base>,
     source: Source,
+    /// It asks what its account's requests need, and cannot have that yet.
+    asking: bool,
     room: Mutex<Option<RateRoom>>,
     /// Requests that may have changed something.
     effects: AtomicU32,
@@ -59,6 +64,7 @@ struct Inner {
 }
 
 /// Where the credential comes from.
+#[derive(Clone)]
 enum Source {
     /// The engine: always fresh, with the 401 fallback.
     Engine(ConnectorId),
@@ -108,12 +114,16 @@ impl ApiClient {
     }
 
     fn build(engine: &Arc<Engine>, provider: &str, account: &str, source: Source) -> Option<Self> {
+        Self::build_as(engine, provider, account, source, false)
+    }
+
+    fn build_as(engine: &Arc<Engine>, provider: &str, account: &str, source: Source, asking: bool) -> Option<Self> {
         let provider = Arc::clone(engine.providers().find(provider)?);
         let account = provider.account(account).ok()?;
         let bases = provider.bases(&account);
         let engine = Arc::clone(engine);
         let (room, effects, closed) = (Mutex::default(), AtomicU32::new(0), OnceLock::new());
-        Some(Self(Arc::new(Inner { engine, provider, account, bases, source, room, effects, closed })))
+        Some(Self(Arc::new(Inner { engine, provider, account, bases, source, asking, room, effects, closed })))
     }
 
     /// The account that is called.
@@ -141,6 +151,12 @@ impl ApiClient {
     /// What is left of the rate limit, as far as an answer has told.
     pub fn rate_room(&self) -> Option<RateRoom> {
         *self.0.room.lock().expect("no panic happens while it is held")
+    }
+
+    /// Waits for so long, as [`RateWait`] says: where a provider tells of its rate limit in an answer that calls itself a
+    /// success, and the adapter repeats the request.
+    pub async fn pause(&self, time: Duration) {
+        self.0.engine.clock().sleep(time).await;
     }
 
     /// Whether anything that went out through this client may have changed something: a writing request was answered with
@@ -203,7 +219,8 @@ impl ApiClient {
             Source::Engine(connector) => {
                 let trigger = if matches!(need, Need::Not(_)) { Trigger::Rejected } else { Trigger::Caller };
                 let snapshot = self.0.engine.fresh(connector, need, trigger).await;
-                snapshot.map(Held::Current).map_err(|error| self.auth_error(operation, error))
+                let snapshot = snapshot.map_err(|error| self.auth_error(operation, error))?;
+                self.complete(snapshot).await.map(Held::Current)
             }
         }
     }

@@ -15,6 +15,7 @@ use crate::{
     credential::{Reason, Snapshot, TokenSet, Trouble, Version},
     id::{AgentId, ConnectorId, CredentialId, ExchangeId, OrgId},
     oauth_app::AppId,
+    provider::Found,
     refresh::OutcomeKind,
 };
 
@@ -483,6 +484,10 @@ pub trait CredentialStore: Send + Sync + 'static {
         event: crate::health::Event,
         at: DateTime<Utc>,
     ) -> Result<Changed, StoreError>;
+
+    /// Keeps what was found for a grant that came without it, if the credential is still at this version. Moves no version.
+    async fn keep_found(&self, connector: &ConnectorId, version: Version, found: &Found)
+    -> Result<Changed, StoreError>;
 
     /// A connector that is due at `now` and has no back-off left gets one until `until`, and is marked. Else nothing
     /// changes.

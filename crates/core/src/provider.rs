@@ -70,6 +70,10 @@ pub trait Provider: Send + Sync + 'static {
     async fn find(&self, _api: &ApiClient) -> Result<Found> {
         Ok(Found::default())
     }
+    /// Whether requests need more than that. Then it is asked for anew: an imported grant comes without it.
+    fn lacks(&self, _found: &BTreeMap<String, String>) -> bool {
+        false
+    }
     /// Headers of each request to the API, beside the credential's; `found`: what [`Self::find`] brought.
     fn headers(&self, _account: &Account, _found: &BTreeMap<String, String>) -> Vec<ApiHeader> {
         Vec::new()

@@ -108,6 +108,18 @@ impl Test {
         own.or(list.first()).ok_or(Nobody::Nowhere)
     }
 
+    /// The same, and never of another account: what is found in it is sent with each request.
+    pub(crate) fn own_item<'a>(
+        &self,
+        accounts: &Accounts,
+        account: &Account,
+        answer: &'a Value,
+    ) -> Result<&'a Value, Nobody> {
+        let item = self.item(accounts, account, answer)?;
+        let own = self.account.is_empty() || self.is_about(accounts, account, item);
+        if own { Ok(item) } else { Err(Nobody::Nowhere) }
+    }
+
     /// Who the credential speaks for.
     pub(crate) fn identity(&self, accounts: &Accounts, account: &Account, item: &Value) -> Result<Identity, Nobody> {
         let text = |place: &Option<Place>| place.as_ref().and_then(|place| place.text(item));

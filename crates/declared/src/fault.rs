@@ -74,6 +74,13 @@ fn entry<'a>(table: &'a dyn TableLike, name: &str) -> Option<(Option<usize>, &'a
     Some((key.span().map(|span| span.start), item))
 }
 
+/// Of a file that is TOML.
+pub(crate) fn of_key(file: &str, text: &str, key: &str, reason: &str, remedy: &str) -> Fault {
+    let document = ImDocument::parse(text).ok();
+    let at = document.map_or(0, |document| Written { file, text, document }.offset(key));
+    fault(file, text, at, key, reason, remedy)
+}
+
 /// Before there is a document.
 pub(crate) fn fault(
     file: &str,

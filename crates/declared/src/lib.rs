@@ -22,7 +22,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use holdfast_core::{
     ApiClient,
-    api_client::ApiRequest,
+    api_client::{ApiRequest, Refused},
     error::{Error, ErrorKind, Result},
     exchange::{Refusal, Verdict},
     provider::{
@@ -68,6 +68,11 @@ impl Declared {
             hosts: Hosts::production(),
             reuse_grace: None,
         })
+    }
+
+    /// What is wrong with this key of a file that [`Self::read`] takes.
+    pub fn fault(name: &str, text: &str, key: &str, reason: &str, remedy: &str) -> Fault {
+        fault::of_key(name, text, key, reason, remedy)
     }
 
     /// The same with all hosts as folders of another address: the operator's `base_url_override`, for a sandbox. With
@@ -160,7 +165,8 @@ impl Declared {
         let is_over = self.oauth().is_some_and(|oauth| oauth.rejected_codes.iter().any(|known| known == code));
         let said = error::words(&answer).map(|words| format!(" {name} says: {words}")).unwrap_or_default();
         Err(if is_over {
-            self.error(ErrorKind::AuthFailed, format!("{name} does not accept the credential; reconnect {name}.{said}"))
+            let words = format!("{name} does not accept the credential; reconnect {name}.{said}");
+            Error { source: Some(Box::new(Refused::InASuccess)), ..self.error(ErrorKind::AuthFailed, words) }
         } else {
             self.error(ErrorKind::Forbidden, format!("{name} refuses the test call.{said}"))
         })
@@ -266,7 +272,7 @@ impl Provider for Declared {
             return Ok(Found::default());
         }
         let answer = self.test(api).await?;
-        let item = service.test.item(&service.accounts, account, &answer).map_err(|why| self.nobody(why))?;
+        let item = service.test.own_item(&service.accounts, account, &answer).map_err(|why| self.nobody(why))?;
         let values = service.test.found(item).ok_or_else(|| self.nobody(Nobody::Unreadable))?;
         let mut all = self.values(account);
         all.extend(values.clone());
@@ -276,6 +282,10 @@ impl Provider for Declared {
             None
         };
         Ok(Found { base_url, values })
+    }
+
+    fn lacks(&self, found: &BTreeMap<String, String>) -> bool {
+        self.service.test.find.keys().any(|name| !found.contains_key(name))
     }
 
     /// A header with a placeholder chooses the account; without what was found for it, it is left out, and the provider

@@ -2,7 +2,7 @@
 
 use holdfast_core::{
     ApiClient,
-    api_client::ApiRequest,
+    api_client::{ApiRequest, RateWait},
     error::{Error, ErrorKind, Result, Retry},
     wire,
 };
@@ -40,11 +40,33 @@ impl<'a> Graph<'a> {
         field: &str,
         variables: Value,
     ) -> Result<Answer<T>> {
-        let request = self.api.post(self.path.clone()).operation(operation).reading();
-        self.answer(operation, field, request.json(&json!({"query": query, "variables": variables}))).await
+        let body = json!({"query": query, "variables": variables});
+        let request = || self.api.post(self.path.clone()).operation(operation).reading().json(&body);
+        self.answer(operation, field, request).await
     }
 
+    /// Waits, as for a 429, until the points that it takes are restored: what is throttled was not run.
+    /// <https://shopify.dev/docs/api/usage/limits>
     async fn answer<T: DeserializeOwned>(
+        &self,
+        operation: &'static str,
+        field: &str,
+        request: impl Fn() -> ApiRequest<'a> + Send,
+    ) -> Result<Answer<T>> {
+        let mut wait = RateWait::default();
+        loop {
+            let answer = self.answer_once(operation, field, request()).await;
+            match answer.as_ref().map_err(|error| (error.kind, &error.retry)) {
+                Err((ErrorKind::Busy, Retry::After(told))) => match wait.next(*told) {
+                    Some(now) => self.api.pause(now).await,
+                    None => return answer,
+                },
+                _ => return answer,
+            }
+        }
+    }
+
+    async fn answer_once<T: DeserializeOwned>(
         &self,
         operation: &'static str,
         field: &str,
@@ -77,8 +99,8 @@ impl<'a> Graph<'a> {
         variables: Value,
         repeatable: bool,
     ) -> Result<T> {
-        let request = self.api.post(self.path.clone()).operation(operation);
-        let request = request.json(&json!({"query": mutation, "variables": variables}));
+        let body = json!({"query": mutation, "variables": variables});
+        let request = || self.api.post(self.path.clone()).operation(operation).json(&body);
         let asked = self.answer::<Map<String, Value>>(operation, field, request).await;
         let mut payload = asked.map_err(|error| if repeatable { error } else { once(error) })?.data;
         if let Some(list) = payload.get(errors).and_then(Value::as_array).filter(|list| !list.is_empty()) {

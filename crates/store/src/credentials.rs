@@ -10,6 +10,7 @@ use holdfast_core::{
         Begun, Changed, Close, CredentialStore, Exchange, Failure, Holder, Incident, Lease, Loss, OpenExchange,
         Rotation, StoreError, Stored,
     },
+    provider::Found,
     refresh::{OutcomeKind, timing},
 };
 use sea_orm::{ConnectionTrait, DatabaseTransaction, FromQueryResult};
@@ -174,6 +175,23 @@ impl CredentialStore for Store {
         at: DateTime<Utc>,
     ) -> Result<Changed, StoreError> {
         self.declare_healed(connector, version, event, at).await
+    }
+
+    async fn keep_found(
+        &self,
+        connector: &ConnectorId,
+        version: Version,
+        found: &Found,
+    ) -> Result<Changed, StoreError> {
+        let sql = "UPDATE credentials SET base_url = COALESCE($3, base_url), found = $4 WHERE version = $2 \
+                   AND id = (SELECT credential_id FROM connectors WHERE id = $1) AND kind = 'tokens'";
+        let base_url = found.base_url.as_ref().map(ToString::to_string);
+        let values = values![connector.as_str(), version.0, base_url, row::write_found(&found.values)];
+        if sql::run(self.db(), "keep what was found", sql, values).await? == 0 {
+            return Ok(Changed::No);
+        }
+        self.connector_changed(connector);
+        Ok(Changed::Yes)
     }
 
     async fn postpone(

@@ -52,6 +52,7 @@ mod store;
 mod throttle;
 mod timeline;
 mod tool_calls;
+mod unfinished;
 mod users;
 mod webhooks;
 

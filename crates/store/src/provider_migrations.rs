@@ -100,7 +100,7 @@ pub struct OrgProgress {
     pub told_at: Option<DateTime<Utc>>,
 }
 
-/// A connector that has to be reconnected still.
+/// A connector that nobody has reconnected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenConnector {
     /// Its id.
@@ -259,8 +259,8 @@ impl Store {
         Ok(rows.into_iter().map(read).collect())
     }
 
-    /// The connectors that have to be reconnected still, by org and name.
-    pub async fn migration_connectors(&self, id: &str) -> Result<Vec<OpenConnector>, StoreError> {
+    /// The connectors that nobody has reconnected, by org and name; the first ones, where there is a limit.
+    pub async fn migration_connectors(&self, id: &str, limit: Option<u64>) -> Result<Vec<OpenConnector>, StoreError> {
         #[derive(FromQueryResult)]
         struct Connector {
             id: String,
@@ -271,8 +271,9 @@ impl Store {
         }
         let sql = format!(
             "SELECT c.id, o.name AS org, c.account, c.name, c.health {JOINED} JOIN orgs o ON o.id = m.org_id \
-             WHERE g.id = $1 AND {} ORDER BY o.name, c.name, c.id",
-            open()
+             WHERE g.id = $1 AND {} ORDER BY o.name, c.name, c.id{}",
+            open(),
+            limit.map(|limit| format!(" LIMIT {limit}")).unwrap_or_default()
         );
         let rows: Vec<Connector> = sql::all(self.db(), "list who must reconnect", sql, values![id]).await?;
         let read = |row: Connector| {

@@ -205,7 +205,7 @@ impl Columns {
                 columns.refresh_expires_at = tokens.refresh_expires_at.map(micros);
                 columns.ends_at = tokens.ends_at().map(micros);
                 columns.base_url = tokens.base_url.as_ref().map(ToString::to_string);
-                columns.found = write_found(tokens);
+                columns.found = write_found(&tokens.found);
             }
         }
         Some(columns)
@@ -213,8 +213,8 @@ impl Columns {
 }
 
 /// Null where nothing was found, as in rows of before there was anything to find.
-pub(crate) fn write_found(tokens: &TokenSet) -> Option<Value> {
-    (!tokens.found.is_empty()).then(|| serde_json::to_value(&tokens.found).expect("texts by name are JSON"))
+pub(crate) fn write_found(found: &BTreeMap<String, String>) -> Option<Value> {
+    (!found.is_empty()).then(|| serde_json::to_value(found).expect("texts by name are JSON"))
 }
 
 /// `None`: it makes no sense.

@@ -195,6 +195,11 @@ struct Row {
     result: Option<Value>,
 }
 
+#[derive(FromQueryResult)]
+struct Asked {
+    by_key: Option<bool>,
+}
+
 const COLUMNS: &str = "id, org_id, connector_id, browser_hash, sealed_verifier, purpose, return_url, way, user_id, account, \
                        by_key, app, sequence, created_at, expires_at, state_expires_at, state_used_at, worker, progress, \
                        result";
@@ -289,6 +294,15 @@ impl Store {
         }
         tx.commit().await.map_err(failed(doing))?;
         Ok(Some(sequence))
+    }
+
+    /// Whether the consent that was started last for this connector asked for a key. `None`: none was started.
+    pub async fn last_by_key(&self, connector: &ConnectorId) -> Result<Option<bool>, StoreError> {
+        let sql = "SELECT by_key FROM connect_sessions WHERE connector_id = $1 AND sequence > 0 \
+                   ORDER BY sequence DESC LIMIT 1";
+        let last: Option<Asked> =
+            sql::one(self.db(), "look how it was connected", sql, values![connector.as_str()]).await?;
+        Ok(last.and_then(|last| last.by_key))
     }
 
     /// Spends a `state`.

@@ -48,7 +48,7 @@ impl Store {
                    expires_assumed = excluded.expires_assumed, refresh_expires_at = excluded.refresh_expires_at, \
                    refresh_end_fixed = excluded.refresh_end_fixed, \
                    base_url = excluded.base_url, found = excluded.found";
-        let found = row::write_found(&tokens);
+        let found = row::write_found(&tokens.found);
         let values = values![
             exchange.credential.as_str(),
             exchange.version.0,

@@ -21,10 +21,11 @@ impl Post {
         admin::run(&self.app.app, ask).await.unwrap()
     }
 
-    async fn migration(&self, deadline: Option<String>) -> String {
+    async fn migration(&self, deadline: String) -> String {
         let reason = Some("old tokens <b>stop</b>".to_owned());
         let provider = "zendesk".to_owned();
-        let ask = Ask::MigrationStart { provider, deadline, reason, only_endless: false, dry_run: false };
+        let ask =
+            Ask::MigrationStart { provider, deadline: Some(deadline), reason, only_endless: false, dry_run: false };
         self.ask(ask).await["id"].as_str().unwrap().to_owned()
     }
 
@@ -47,7 +48,7 @@ async fn a_migration_is_one_message_per_admin_and_one_reminder(db: Arc<Database>
     let _made = post.app.call(reqwest::Method::POST, "/connectors", Some(&key), Some(body)).await.expect(201);
     let deadline = (post.app.app.seams.clock.now() + DAY * 30).date_naive();
 
-    let id = post.migration(Some(deadline.to_string())).await;
+    let id = post.migration(deadline.to_string()).await;
     assert_eq!(post.look().await, sent(3));
     assert_eq!(post.look().await, sent(0));
 
@@ -88,16 +89,17 @@ async fn what_was_done_or_ended_before_it_was_told_is_not_told(db: Arc<Database>
     post.person("ada@acme.example", Role::Owner).await;
     let support = post.connector("acme", "Acme support").await;
 
-    let ended = post.migration(None).await;
+    let day = || "2999-04-01".to_owned();
+    let ended = post.migration(day()).await;
     post.ask(Ask::MigrationEnd { id: ended }).await;
     assert_eq!(post.look().await, sent(0));
-    let done = post.migration(None).await;
+    let done = post.migration(day()).await;
     post.mend(&support).await;
     assert_eq!(post.look().await, sent(0));
 
     post.ask(Ask::MigrationEnd { id: done }).await;
-    post.migration(None).await;
+    post.migration(day()).await;
     assert_eq!(post.look().await, sent(1));
-    let subject = "1 connector of Acme has to be reconnected (Zendesk)";
+    let subject = "1 connector of Acme has to be reconnected by 1 April 2999 (Zendesk)";
     assert_eq!(post.subjects("ada@acme.example").await, [subject]);
 }

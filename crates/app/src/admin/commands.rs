@@ -8,7 +8,10 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{migrations, webhooks};
+use super::{
+    migrations::{self, Wanted},
+    webhooks,
+};
 use crate::{
     api::{self, ConnectorBody, Imported},
     app::App,
@@ -214,7 +217,8 @@ pub async fn run(app: &Arc<App>, ask: Ask) -> Result<Value, Refused> {
             Ok(made.into_iter().map(report).collect())
         }
         Ask::MigrationStart { provider, deadline, reason, only_endless, dry_run } => {
-            migrations::start(app, &provider, deadline.as_deref(), reason.as_deref(), only_endless, dry_run).await
+            let (deadline, reason) = (deadline.as_deref(), reason.as_deref());
+            migrations::start(app, &Wanted { provider: &provider, deadline, reason, only_endless, dry_run }).await
         }
         Ask::MigrationList => migrations::list(app).await,
         Ask::MigrationShow { id } => migrations::show(app, &id).await,

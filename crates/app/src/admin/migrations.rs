@@ -1,7 +1,7 @@
 //! Migrations of providers: have connectors reconnected by a day, and see who has.
 
-use chrono::NaiveDate;
-use holdfast_core::ports::Changed;
+use chrono::{DateTime, NaiveDate, Utc};
+use holdfast_core::ports::{Changed, StoreError};
 use holdfast_store::{MigrationProgress, MigrationStart, NewMigration};
 use serde_json::{Value, json};
 
@@ -9,48 +9,109 @@ use super::Refused;
 use crate::{app::App, called, care};
 
 /// Characters of a reason: it stands in a mail and above a list.
-const REASON: usize = 300;
+pub(crate) const REASON: usize = 300;
 
-pub(super) async fn start(
+/// A migration that somebody wants to start.
+pub(crate) struct Wanted<'a> {
+    /// The provider's id.
+    pub(crate) provider: &'a str,
+    /// The last day, as it was typed.
+    pub(crate) deadline: Option<&'a str>,
+    /// Why.
+    pub(crate) reason: Option<&'a str>,
+    /// Only connectors whose token has no end and is not renewed.
+    pub(crate) only_endless: bool,
+    /// Look whom it would concern, and change nothing: neither a day nor a reason is asked for.
+    pub(crate) dry_run: bool,
+}
+
+/// Why it is not started.
+pub(crate) enum Wrong {
+    /// There is no such provider.
+    Provider,
+    NoDeadline,
+    NotADay,
+    NotAhead(NaiveDate),
+    NoReason,
+    NotALine,
+    /// This one is.
+    UnderWay(String),
+    /// Nobody has to act.
+    Nobody,
+}
+
+/// The rules of it, for command line and page.
+pub(crate) async fn start_wanted(
     app: &App,
-    provider: &str,
-    deadline: Option<&str>,
-    reason: Option<&str>,
-    only_endless: bool,
-    dry_run: bool,
-) -> Result<Value, Refused> {
-    if app.providers().find(provider).is_none() {
-        let known: Vec<_> = app.providers().iter().map(|adapter| adapter.about().id).collect();
-        return Err(Refused::new(format!("there is no provider {provider:?}; there are: {}", known.join(", "))));
-    }
+    wanted: &Wanted<'_>,
+) -> Result<Result<MigrationProgress, Wrong>, StoreError> {
     let at = app.seams.clock.now();
-    let deadline = deadline.map(|typed| day(typed, at.date_naive())).transpose()?;
-    let reason = reason.map(str::trim).filter(|reason| !reason.is_empty());
-    if reason.is_some_and(|reason| !care::is_line(reason, REASON)) {
-        return Err(Refused::new(format!(
-            "the reason is one line of at most {REASON} characters, all of them visible"
-        )));
+    let new = match checked(app, wanted, at) {
+        Ok(new) => new,
+        Err(wrong) => return Ok(Err(wrong)),
+    };
+    Ok(match app.store.start_migration(&new).await? {
+        MigrationStart::Started(progress) => Ok(progress),
+        MigrationStart::UnderWay(id) => Err(Wrong::UnderWay(id)),
+        MigrationStart::Nobody => Err(Wrong::Nobody),
+    })
+}
+
+fn checked<'a>(app: &App, wanted: &Wanted<'a>, at: DateTime<Utc>) -> Result<NewMigration<'a>, Wrong> {
+    let Wanted { provider, only_endless, dry_run, .. } = *wanted;
+    let given = |text: Option<&'a str>| text.map(str::trim).filter(|text| !text.is_empty());
+    if app.providers().find(provider).is_none() {
+        return Err(Wrong::Provider);
     }
-    let new = NewMigration { provider, reason, deadline, only_endless, at, dry_run };
-    match app.store.start_migration(&new).await? {
-        MigrationStart::Started(progress) => {
-            let mut body = body(&progress);
-            if dry_run {
-                body["id"] = Value::Null;
+    let deadline: Option<NaiveDate> = given(wanted.deadline).map(str::parse).transpose().map_err(|_| Wrong::NotADay)?;
+    let reason = given(wanted.reason);
+    match deadline {
+        None if !dry_run => return Err(Wrong::NoDeadline),
+        Some(day) if day <= at.date_naive() => return Err(Wrong::NotAhead(day)),
+        _ => {}
+    }
+    match reason {
+        None if !dry_run => return Err(Wrong::NoReason),
+        Some(reason) if !care::is_line(reason, REASON) => return Err(Wrong::NotALine),
+        _ => {}
+    }
+    Ok(NewMigration { provider, reason, deadline, only_endless, at, dry_run })
+}
+
+pub(super) async fn start(app: &App, wanted: &Wanted<'_>) -> Result<Value, Refused> {
+    let provider = wanted.provider;
+    let progress = start_wanted(app, wanted).await?.map_err(|wrong| {
+        Refused::new(match wrong {
+            Wrong::Provider => {
+                let known: Vec<_> = app.providers().iter().map(|adapter| adapter.about().id).collect();
+                format!("there is no provider {provider:?}; there are: {}", known.join(", "))
             }
-            body["mails"] = json!(app.seams.mail.is_some());
-            Ok(body)
-        }
-        MigrationStart::UnderWay(id) => Err(Refused::new(format!(
-            "a migration of {provider} is under way: `holdfast migration show {id}`; end it first with `holdfast migration end {id}`"
-        ))),
-        MigrationStart::Nobody if only_endless => Err(Refused::new(format!(
-            "nobody has to act: no connector of {provider} works with a token that has no end and is not renewed"
-        ))),
-        MigrationStart::Nobody => {
-            Err(Refused::new(format!("nobody has to act: no connector of {provider} is connected")))
-        }
+            Wrong::NoDeadline => "by when? Say the last day to reconnect on, such as --deadline 2027-04-01".to_owned(),
+            Wrong::NotADay => {
+                let typed = wanted.deadline.unwrap_or_default();
+                format!("{typed:?} is not a day; the deadline is one such as 2027-04-01")
+            }
+            Wrong::NotAhead(day) => format!("the deadline {day} is not ahead; it is the last day to reconnect on"),
+            Wrong::NoReason => {
+                "why? People are asked to act: say it to them in a line, --reason 'Zendesk ends old tokens'".to_owned()
+            }
+            Wrong::NotALine => format!("the reason is one line of at most {REASON} characters, all of them visible"),
+            Wrong::UnderWay(id) => format!(
+                "a migration of {provider} is under way: `holdfast migration show {id}`; end it first with \
+                 `holdfast migration end {id}`"
+            ),
+            Wrong::Nobody if wanted.only_endless => format!(
+                "nobody has to act: no connector of {provider} works with a token that has no end and is not renewed"
+            ),
+            Wrong::Nobody => format!("nobody has to act: no connector of {provider} is connected"),
+        })
+    })?;
+    let mut body = body(&progress);
+    if wanted.dry_run {
+        body["id"] = Value::Null;
     }
+    body["mails"] = json!(app.seams.mail.is_some());
+    Ok(body)
 }
 
 pub(super) async fn list(app: &App) -> Result<Value, Refused> {
@@ -72,8 +133,8 @@ pub(super) async fn show(app: &App, id: &str) -> Result<Value, Refused> {
             })
         })
         .collect();
-    let open = app.store.migration_connectors(id).await?;
-    body["must_reconnect"] = open
+    let left = app.store.migration_connectors(id, None).await?;
+    let left: Value = left
         .iter()
         .map(|one| {
             json!({
@@ -82,6 +143,10 @@ pub(super) async fn show(app: &App, id: &str) -> Result<Value, Refused> {
             })
         })
         .collect();
+    // Once it has ended, nobody has to do anything.
+    let ended = found.migration.ended_at.is_some();
+    body["must_reconnect"] = if ended { json!([]) } else { left.clone() };
+    body["not_reconnected"] = if ended { left } else { json!([]) };
     Ok(body)
 }
 
@@ -99,18 +164,8 @@ fn body(progress: &MigrationProgress) -> Value {
         "id": migration.id, "provider": migration.provider, "deadline": migration.deadline, "reason": migration.reason,
         "only_endless": migration.only_endless, "started_at": migration.started_at, "ended_at": migration.ended_at,
         "orgs": progress.orgs, "connectors": progress.connectors, "done": progress.connectors - progress.open,
-        "open": progress.open,
+        "open": if migration.ended_at.is_none() { progress.open } else { 0 },
     })
-}
-
-fn day(typed: &str, today: NaiveDate) -> Result<NaiveDate, Refused> {
-    let day: NaiveDate = typed
-        .parse()
-        .map_err(|_| Refused::new(format!("{typed:?} is not a day; the deadline is one such as 2027-04-01")))?;
-    if day <= today {
-        return Err(Refused::new(format!("the deadline {day} is not ahead; it is the last day to reconnect on")));
-    }
-    Ok(day)
 }
 
 fn unknown(id: &str) -> Refused {

@@ -10,7 +10,9 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use chrono::{DateTime, Utc};
-use holdfast_core::{AuthError, Fingerprint, Need, Secret, Snapshot, api_client::credential_header, ports::Trigger};
+use holdfast_core::{
+    ApiClient, AuthError, Fingerprint, Need, Secret, Snapshot, api_client::credential_header, ports::Trigger,
+};
 use http::header::AUTHORIZATION;
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
@@ -155,8 +157,23 @@ async fn answer(
 ) -> Result<Json<TokenBody>, Problem> {
     let known = caller.snapshot(app, id).await?;
     match app.engine.fresh(&known.connector, need, trigger).await {
-        Ok(snapshot) => body(app, &snapshot).map(Json),
+        Ok(snapshot) => {
+            let snapshot = completed(app, snapshot).await;
+            body(app, &snapshot).map(Json)
+        }
         Err(error) => Err(refused(app, caller, &known, error).await),
+    }
+}
+
+/// With where its API is, for an imported grant that does not know that yet. The token is as good without.
+async fn completed(app: &App, snapshot: Arc<Snapshot>) -> Arc<Snapshot> {
+    let lacks = app.providers().find(&snapshot.provider).zip(snapshot.credential.secret.tokens());
+    if !lacks.is_some_and(|(provider, tokens)| provider.lacks(&tokens.found)) {
+        return snapshot;
+    }
+    match ApiClient::new(&app.engine, &snapshot) {
+        Some(api) => api.complete(Arc::clone(&snapshot)).await.unwrap_or(snapshot),
+        None => snapshot,
     }
 }
 

@@ -2,7 +2,8 @@
 
 use std::{
     fs::File,
-    io::{self, BufRead, BufReader},
+    io::{self, BufRead, BufReader, Read as _},
+    iter,
     path::Path,
     process::ExitCode,
 };
@@ -19,6 +20,8 @@ use crate::{
 
 /// So many are asked for at once; the server stores them together.
 const TOGETHER: usize = 200;
+/// A connector takes a few kilobytes. What is longer is thrown away as it is read.
+const LONGEST_LINE_BYTES: usize = 256 * 1024;
 
 /// What became of all of them.
 #[derive(Default)]
@@ -60,20 +63,41 @@ pub(super) async fn run(
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-type Items = Box<dyn Iterator<Item = anyhow::Result<(u64, String)>>>;
+type Items = Box<dyn Iterator<Item = anyhow::Result<Item>>>;
 
-/// Ours: a connector per line, by its number.
-fn lines(input: Box<dyn BufRead>) -> Items {
-    let numbered = (1..).zip(input.lines());
-    let read = numbered.map(|(number, line)| {
-        let mut line = line.with_context(|| format!("cannot read line {number}"))?;
-        // Editors on Windows put a mark before the first line.
-        if number == 1 && line.starts_with('\u{feff}') {
-            line.drain(..'\u{feff}'.len_utf8());
-        }
-        Ok((number, line))
+/// A connection by its number, or why it cannot be read.
+type Item = (u64, Result<String, &'static str>);
+
+/// Ours: a connector per line, by its number. One that cannot be read stops nothing.
+fn lines(mut input: Box<dyn BufRead>) -> Items {
+    let mut number = 0;
+    let read = iter::from_fn(move || {
+        number += 1;
+        let line = line(&mut *input).with_context(|| format!("cannot read line {number}")).transpose()?;
+        Some(line.map(|line| (number, line)))
     });
-    Box::new(read.filter(|item| !matches!(item, Ok((_, line)) if line.trim().is_empty())))
+    Box::new(read.filter(|item| !matches!(item, Ok((_, Ok(line))) if line.trim().is_empty())))
+}
+
+/// `None`: there are no more.
+fn line(input: &mut dyn BufRead) -> io::Result<Option<Result<String, &'static str>>> {
+    let mut bytes = Vec::new();
+    let most = LONGEST_LINE_BYTES as u64 + 1;
+    if (&mut *input).take(most).read_until(b'\n', &mut bytes)? == 0 {
+        return Ok(None);
+    }
+    if bytes.len() > LONGEST_LINE_BYTES && bytes.last() != Some(&b'\n') {
+        while bytes.last().is_some_and(|last| *last != b'\n') {
+            bytes.clear();
+            (&mut *input).take(most).read_until(b'\n', &mut bytes)?;
+        }
+        return Ok(Some(Err("This line is longer than any connector: more than 256 kB.")));
+    }
+    let Ok(text) = String::from_utf8(bytes) else {
+        return Ok(Some(Err("This line is not UTF-8: save the file as UTF-8.")));
+    };
+    // Editors on Windows put a mark before the first line.
+    Ok(Some(Ok(text.trim_start_matches('\u{feff}').to_owned())))
 }
 
 /// Another system's: JSON, counted by connection.
@@ -85,15 +109,15 @@ fn connections(mut input: Box<dyn BufRead>) -> anyhow::Result<Items> {
         let (line, column) = (error.line(), error.column());
         anyhow::anyhow!("the export is not JSON: line {line}, column {column}; nothing was imported")
     })?;
-    let items = values.into_iter().flat_map(Format::items).map(|item| item.to_string());
-    Ok(Box::new((1..).zip(items.collect::<Vec<_>>()).map(Ok)))
+    let items = values.into_iter().flat_map(Format::items).map(|item| Ok(item.to_string()));
+    Ok(Box::new((1..).zip(items).map(Ok)))
 }
 
 async fn import(
     admin: &mut Admin,
     org: Option<&str>,
     (from, dry_run): (Format, bool),
-    items: &mut dyn Iterator<Item = anyhow::Result<(u64, String)>>,
+    items: &mut dyn Iterator<Item = anyhow::Result<Item>>,
     output: Output,
     counts: &mut Counts,
 ) -> anyhow::Result<()> {
@@ -104,18 +128,25 @@ async fn import(
         if batch.is_empty() {
             return Ok(());
         }
-        let (numbers, items): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
+        let items = batch.iter().filter_map(|(_, item)| item.clone().ok()).collect();
         let ask = Ask::ConnectorImport { org: org.map(str::to_owned), from, items, dry_run };
         let answer = admin.ask(ask).await?;
-        let said = |index: usize| match &answer {
-            Ok(reports) => {
-                let report = &reports[index];
-                (text(&report["status"]), text(&report["detail"]), report["warning"].as_str())
+        let mut answered = 0;
+        let mut said = |item: &Result<String, &str>| {
+            if let Err(why) = item {
+                return ("failed".to_owned(), (*why).to_owned(), None);
             }
-            Err(refused) => ("failed".to_owned(), refused.message.clone(), None),
+            answered += 1;
+            match &answer {
+                Ok(reports) => {
+                    let report = &reports[answered - 1];
+                    (text(&report["status"]), text(&report["detail"]), report["warning"].as_str())
+                }
+                Err(refused) => ("failed".to_owned(), refused.message.clone(), None),
+            }
         };
-        for (index, number) in numbers.into_iter().enumerate() {
-            let (status, detail, warning) = said(index);
+        for (number, item) in &batch {
+            let (status, detail, warning) = said(item);
             let count = match status.as_str() {
                 "imported" => &mut counts.made,
                 "right" => &mut counts.right,

@@ -51,6 +51,11 @@ fn shown(value: &Value) -> String {
         }
     }
     let orgs = table(&value["by_org"], &["org", "connectors", "done", "open", "admins", "told_at"]);
-    let open = table(&value["must_reconnect"], &["id", "org", "account", "name", "health", "page"]);
-    format!("{about}\n\n{orgs}\n\nTo be reconnected\n{open}")
+    let (what, left) = if value["ended_at"].is_null() {
+        ("To be reconnected", &value["must_reconnect"])
+    } else {
+        ("Ended without these", &value["not_reconnected"])
+    };
+    let left = table(left, &["id", "org", "account", "name", "health", "page"]);
+    format!("{about}\n\n{orgs}\n\n{what}\n{left}")
 }

@@ -63,11 +63,11 @@ pub(super) fn check(file: &Path, output: Output) -> anyhow::Result<ExitCode> {
     let known = registry::list(&Config::default())?;
     let ids = |from: Source| -> Vec<_> {
         let of_it = known.iter().filter(|(_, source)| *source == from);
-        of_it.map(|(provider, _)| provider.about().id).collect()
+        of_it.map(|(provider, _)| (provider.about().id, provider.about().name)).collect()
     };
     let provider = registry::declared::read(file, &ids(Source::BuiltIn))?;
     let about = provider.about();
-    let replaces = ids(Source::Shipped).contains(&about.id);
+    let replaces = ids(Source::Shipped).iter().any(|(id, _)| *id == about.id);
     let account = provider.account(about.account_example)?;
     let mut said = json!({
         "ok": true, "id": about.id, "name": about.name, "auth": auth_word(&provider),

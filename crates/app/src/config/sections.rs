@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, path::PathBuf, str::FromStr, time::Duration};
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use holdfast_core::{ports::OAuthApp, refresh::Settings};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{
@@ -471,6 +471,16 @@ pub struct ConnectConfig {
     /// Where a connect link may send the browser in the end.
     #[serde(deserialize_with = "origins")]
     pub return_origins: Vec<Url>,
+    /// Days after which a connector that nobody has connected is removed; 0: never.
+    #[serde(deserialize_with = "parsed::whole")]
+    pub forget_unfinished_days: u32,
+}
+
+impl ConnectConfig {
+    /// `None`: never.
+    pub fn forget_unfinished_after(&self) -> Option<TimeDelta> {
+        (self.forget_unfinished_days > 0).then(|| TimeDelta::days(self.forget_unfinished_days.into()))
+    }
 }
 
 fn origins<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Url>, D::Error> {

@@ -52,8 +52,8 @@ pub(crate) struct Ways {
     pub(crate) both: bool,
 }
 
-/// Those of a provider. The first is the way of the credential that a connector has, else OAuth where an app is set up
-/// for it.
+/// Those of a provider. The first is the way that was gone last for the connector, so that somebody whose key was refused
+/// is asked for the key again; else that of its credential, else OAuth where an app is set up for it.
 pub(crate) async fn ways(
     app: &App,
     org: &OrgId,
@@ -64,8 +64,12 @@ pub(crate) async fn ways(
         return Ok(Ways { key: about.takes_keys(), both: false });
     }
     let set_up = app.apps.is_set_up(org, about.id).await?;
-    let has_key = snapshot.is_some_and(|snapshot| matches!(snapshot.credential.secret, Secret::ApiKey(_)));
-    Ok(Ways { key: has_key || !set_up, both: set_up })
+    let last = match snapshot {
+        Some(snapshot) => app.store.last_by_key(&snapshot.connector).await?,
+        None => None,
+    };
+    let has_key = || snapshot.is_some_and(|snapshot| matches!(snapshot.credential.secret, Secret::ApiKey(_)));
+    Ok(Ways { key: last.unwrap_or_else(has_key) || !set_up, both: set_up })
 }
 
 impl Ways {

@@ -56,14 +56,14 @@ pub(super) fn routes() -> Routes {
 
 /// A provider's letter mark and name.
 #[derive(Serialize)]
-struct Mark {
+pub(super) struct Mark {
     id: String,
     letter: String,
     name: String,
 }
 
 impl Mark {
-    fn of(app: &App, provider: &str) -> Self {
+    pub(super) fn of(app: &App, provider: &str) -> Self {
         let name = app.provider_name(provider);
         let letter = name.chars().next().map(|first| first.to_uppercase().collect()).unwrap_or_default();
         Self { id: provider.to_owned(), letter, name: name.to_owned() }

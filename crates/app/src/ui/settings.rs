@@ -1,9 +1,11 @@
-//! Settings: one's own account, organisations, API keys, event endpoints, OAuth apps of the org, and the instance's.
+//! Settings: one's own account, organisations, API keys, event endpoints, OAuth apps of the org, and the instance's with its
+//! migrations.
 
 mod account;
 mod browsers;
 mod event_endpoints;
 mod keys;
+mod migrations;
 mod oauth_app_form;
 mod oauth_apps;
 mod organisations;
@@ -30,6 +32,7 @@ pub(super) fn routes() -> Routes {
         .merge(keys::routes())
         .merge(event_endpoints::routes())
         .merge(oauth_apps::routes())
+        .merge(migrations::routes())
 }
 
 /// What each of the pages holds, in a few words.
@@ -42,6 +45,8 @@ struct Overview {
     endpoints: Option<Endpoints>,
     own_apps: Option<Apps>,
     apps: Option<Apps>,
+    /// Migrations that are under way.
+    migrations: Option<usize>,
 }
 
 #[derive(Serialize)]
@@ -78,7 +83,14 @@ async fn show(State(app): State<Arc<App>>, person: Person) -> Result<Response, T
     };
     let own_apps = if person.may(Role::Admin) { Some(apps(&app, Some(person.org())).await?) } else { None };
     let apps = if person.user.operator { Some(apps(&app, None).await?) } else { None };
-    let page = Overview { sessions, organisations: 1 + person.session.also.len(), keys, endpoints, own_apps, apps };
+    let migrations = if person.user.operator {
+        let all = app.store.migrations().await?;
+        Some(all.iter().filter(|progress| progress.migration.ended_at.is_none()).count())
+    } else {
+        None
+    };
+    let organisations = 1 + person.session.also.len();
+    let page = Overview { sessions, organisations, keys, endpoints, own_apps, apps, migrations };
     Ok(View::of(&person, Here::Settings, "pages/settings/overview.html", "Settings", &page).show(&app))
 }
 

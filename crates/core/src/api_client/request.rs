@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use url::Url;
 
-use super::{Answered, ApiClient, LEAST_LIFE, Source, TIMEOUT, path};
+use super::{Answered, ApiClient, LEAST_LIFE, RateWait, Source, TIMEOUT, path};
 use crate::{
     credential::{Fingerprint, Secret},
     error::{Error, ErrorKind, Result, Retry},
@@ -24,11 +24,6 @@ use crate::{
 
 /// An API answer that is read into memory may be this long.
 const LONGEST_ANSWER_BYTES: usize = 16 * 1024 * 1024;
-/// A provider that says "at once" is still given a moment: else its 429s would be answered with a storm.
-const LEAST_RATE_WAIT: Duration = Duration::from_secs(1);
-/// How long a call waits for rate limits, in all, before it answers "busy".
-const LONGEST_RATE_WAIT: Duration = Duration::from_secs(20);
-
 /// What a caller may have to tell apart beside an error's kind; it stands as the error's source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
@@ -44,6 +39,9 @@ pub enum Refused {
     /// The token was rejected and is renewed, but the body could be sent only once. The request had no effect.
     #[error("the body could be sent only once")]
     SendAgain,
+    /// The credential is refused in an answer that calls itself a success: 200 with `"ok": false`.
+    #[error("the credential is refused in an answer that calls itself a success")]
+    InASuccess,
 }
 
 /// A request that is being put together.
@@ -245,7 +243,7 @@ impl<'a> ApiRequest<'a> {
             stream @ Body::Once(_) => (None, Some(stream)),
         };
         let mut need = Need::ValidFor(self.least_life);
-        let mut waited = Duration::ZERO;
+        let mut wait = RateWait::default();
         loop {
             let held = api.credential(operation, &need).await?;
             let secret = held.secret();
@@ -289,14 +287,10 @@ impl<'a> ApiRequest<'a> {
                     }
                 }
                 StatusCode::TOO_MANY_REQUESTS if again.is_some() => {
-                    let told =
-                        retry_after(&response.headers, api.0.engine.now()).unwrap_or_default().max(LEAST_RATE_WAIT);
-                    if waited + told > LONGEST_RATE_WAIT {
-                        return Ok(response);
-                    }
-                    waited += told;
+                    let told = retry_after(&response.headers, api.0.engine.now()).unwrap_or_default();
+                    let Some(now) = wait.next(told) else { return Ok(response) };
                     drop(response);
-                    api.0.engine.clock().sleep(told).await;
+                    api.pause(now).await;
                 }
                 _ => return Ok(response),
             }

@@ -199,6 +199,11 @@ impl Engine {
         self.ports.http.as_ref()
     }
 
+    /// Where credentials are.
+    pub(crate) fn store(&self) -> &dyn CredentialStore {
+        self.ports.store.as_ref()
+    }
+
     /// The engine's clock.
     pub fn clock(&self) -> &dyn Clock {
         self.ports.clock.as_ref()

@@ -6,8 +6,8 @@ use chrono::{DateTime, Utc};
 
 use super::{AuthError, Engine, Need};
 use crate::{
-    api_client::{ApiClient, RateRoom},
-    credential::Snapshot,
+    api_client::{ApiClient, RateRoom, Refused},
+    credential::{Fingerprint, Snapshot},
     error::{Error, ErrorKind},
     health::{Event, Health},
     id::ConnectorId,
@@ -71,12 +71,39 @@ impl Engine {
             });
         };
         let started = self.ports.clock.uptime();
-        let identity = api.identity().await;
+        let mut identity = api.identity().await;
         let latency = self.ports.clock.uptime().saturating_sub(started);
+        if let Err(error) = &identity
+            && error.source.as_ref().and_then(|source| source.downcast_ref()) == Some(&Refused::InASuccess)
+            && snapshot.health != Health::AuthFailed
+        {
+            identity = self.after_refusal(&api, snapshot, identity).await;
+        }
         if identity.is_ok() && snapshot.health == Health::AuthFailed {
             self.mark_healed(snapshot, Event::TestPassed).await;
         }
         Ok((identity, latency, api.rate_room()))
+    }
+
+    /// What a 401 leads to, for a refusal that no status tells: another token, or the verdict.
+    async fn after_refusal(
+        self: &Arc<Self>,
+        api: &ApiClient,
+        snapshot: &Snapshot,
+        refused: Result<Identity, Error>,
+    ) -> Result<Identity, Error> {
+        let Some(rejected) = snapshot.credential.secret.bearer().map(Fingerprint::of) else { return refused };
+        match self.fresh(&snapshot.connector, &Need::Not(rejected), Trigger::Rejected).await {
+            Ok(_) => api.identity().await,
+            Err(AuthError::StillGood) => refused,
+            Err(error) => {
+                let kind = match &error {
+                    AuthError::AuthFailed { .. } => ErrorKind::AuthFailed,
+                    _ => ErrorKind::Unavailable,
+                };
+                Err(self.failure(snapshot, kind, error))
+            }
+        }
     }
 
     /// The provider's word on the snapshot's credential as it is.

@@ -21,7 +21,7 @@ use crate::{
         Holder, Incident, Lease, LeaseStore, Loss, OpenExchange, Place, Rotation, Signal, Signals, StoreError, Stored,
         Trigger,
     },
-    provider::RefreshLife,
+    provider::{Found, RefreshLife},
     refresh::{OutcomeKind, Settings, timing},
 };
 
@@ -547,6 +547,27 @@ impl CredentialStore for Replica {
         };
         self.shared.signal(connector);
         Ok(if healed { Changed::Yes } else { Changed::No })
+    }
+
+    async fn keep_found(
+        &self,
+        connector: &ConnectorId,
+        version: Version,
+        found: &Found,
+    ) -> Result<Changed, StoreError> {
+        let kept = match self.shared.state().connectors.get_mut(connector).map(|row| &mut row.credential) {
+            Some(credential) if credential.version == version => match &mut credential.secret {
+                Secret::Tokens(tokens) => {
+                    tokens.base_url = found.base_url.clone().or_else(|| tokens.base_url.take());
+                    tokens.found.clone_from(&found.values);
+                    true
+                }
+                _ => false,
+            },
+            _ => false,
+        };
+        self.shared.signal(connector);
+        Ok(if kept { Changed::Yes } else { Changed::No })
     }
 
     async fn postpone(

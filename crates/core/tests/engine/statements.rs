@@ -19,6 +19,7 @@ use holdfast_core::{
         Acquired, Begun, Changed, Clock as _, Close, CredentialStore, Exchange, Failure, Holder, Incident, Lease,
         LeaseStore, Loss, OpenExchange, Rotation, StoreError, Stored,
     },
+    provider::Found,
     testkit::{MemoryStore, PausedClock, Replica, Script},
 };
 
@@ -259,6 +260,15 @@ impl CredentialStore for Troubled {
         at: DateTime<Utc>,
     ) -> Result<Changed, StoreError> {
         self.run(self.replica.heal(connector, version, event, at)).await
+    }
+
+    async fn keep_found(
+        &self,
+        connector: &ConnectorId,
+        version: Version,
+        found: &Found,
+    ) -> Result<Changed, StoreError> {
+        self.run(self.replica.keep_found(connector, version, found)).await
     }
 
     async fn postpone(

@@ -9,12 +9,66 @@ use serde_json::json;
 use crate::rig::{Rig, SCOPES};
 
 #[tokio::test]
-async fn a_throttled_query_says_when_its_points_are_back() {
+async fn a_throttled_query_waits_until_its_points_are_back() {
     let rig = Rig::start().await;
     let api = rig.api_as(SCOPES);
     rig.acme.set_rules(|rules| {
         rules.bucket = 500.0;
         rules.restore_rate = 50.0;
+    });
+    let pages = async {
+        for page in 0..20 {
+            let read = rig.call(&api, "search_products", json!({"limit": 20})).await;
+            read.unwrap_or_else(|error| panic!("page {page}: {error}"));
+        }
+    };
+    let time = async {
+        loop {
+            // Points come back only once they are missing: else a slow machine would never run out of them.
+            if rig.acme.counters().rate_limited > 0 {
+                rig.sandbox.advance(Duration::from_secs(1));
+            }
+            rig.pass(1).await;
+        }
+    };
+
+    tokio::select! {
+        () = pages => {}
+        () = time => {}
+    }
+
+    assert!(rig.acme.counters().rate_limited > 0, "twenty pages are more than the bucket holds");
+}
+
+#[tokio::test]
+async fn a_cancellation_waits_as_well() {
+    let rig = Rig::start().await;
+    let api = rig.api_as(SCOPES);
+    let order = rig.acme.order("#1007").unwrap();
+    let cancel = json!({"order_id": order["id"], "reason": "customer", "refund": true, "restock": true, "currency": "EUR",
+        "expected_total": order["currentTotalPriceSet"]["shopMoney"]["amount"]});
+    let throttled = json!({
+        "errors": [{"message": "Throttled", "extensions": {"code": "THROTTLED"}}],
+        "extensions": {"cost": {"requestedQueryCost": 100,
+            "throttleStatus": {"maximumAvailable": 2000.0, "currentlyAvailable": 0, "restoreRate": 25.0}}},
+    });
+    rig.acme.trouble(|faults| faults.api_answer = Some(Canned::new(200, throttled.to_string()).times(3)));
+
+    tokio::select! {
+        cancelled = rig.call(&api, "cancel_order", cancel) => drop(cancelled.unwrap()),
+        () = rig.pass(u32::MAX) => {}
+    }
+
+    assert!(rig.acme.order("#1007").unwrap()["cancelledAt"].is_string());
+}
+
+#[tokio::test]
+async fn a_query_whose_points_come_too_late_says_when() {
+    let rig = Rig::start().await;
+    let api = rig.api_as(SCOPES);
+    rig.acme.set_rules(|rules| {
+        rules.bucket = 500.0;
+        rules.restore_rate = 1.0;
     });
     let page = json!({"limit": 20});
     let mut error = None;
@@ -28,8 +82,7 @@ async fn a_throttled_query_says_when_its_points_are_back() {
     let error = error.expect("twenty pages are more than the bucket holds");
     assert_eq!(error.kind, ErrorKind::Busy, "{error}");
     let Retry::After(wait) = error.retry else { panic!("{:?}", error.retry) };
-    assert!(wait >= Duration::from_secs(1) && wait <= Duration::from_secs(10), "{wait:?}");
-    assert_eq!(rig.acme.counters().rate_limited, 1);
+    assert!(wait > Duration::from_secs(20), "{wait:?}");
     rig.sandbox.advance(wait);
     rig.call(&api, "search_products", page).await.unwrap();
 }

@@ -7,6 +7,7 @@ use holdfast_core::{
     credential::{Reason, Trouble},
     health::Event,
     ports::{Begun, Changed, CredentialStore as _, Loss, Marks, Stored},
+    provider::Found,
     refresh::OutcomeKind,
 };
 use secrecy::{ExposeSecret as _, SecretString};
@@ -17,6 +18,7 @@ use crate::harness::{
 
 on_both! {
     a_rotation_is_stored_whole_and_comes_back_as_committed,
+    what_is_found_later_is_kept_for_its_version_alone,
     of_two_answers_to_one_version_the_second_is_superseded,
     a_rotation_whose_commit_was_not_heard_of_is_ours_when_stored_again,
     a_disconnected_connector_takes_no_rotation,
@@ -52,6 +54,30 @@ async fn a_rotation_is_stored_whole_and_comes_back_as_committed(db: Arc<TestData
     assert_eq!(set.expires_at.unwrap().timestamp_subsec_nanos(), 123_456_000, "times are cut to microseconds");
     assert_eq!(store.extras(&id).await.unwrap()[0].1.expose_secret(), "wh_1");
     assert_eq!(store.open_exchange_count().await.unwrap(), 0);
+}
+
+async fn what_is_found_later_is_kept_for_its_version_alone(db: Arc<TestDatabase>) {
+    let store = db.store().await;
+    let (_, id) = connect(&store, "acme").await;
+    let before = load(&store, &id).await;
+    let found = |tenant: &str, base: Option<&str>| Found {
+        base_url: base.map(|base| base.parse().unwrap()),
+        values: [("tenant_id".to_owned(), tenant.to_owned())].into(),
+    };
+
+    let kept = store.keep_found(&id, before.credential.version, &found("tenant-later", None)).await.unwrap();
+
+    let read = load(&store, &id).await;
+    let set = read.credential.secret.tokens().unwrap();
+    assert_eq!((kept, set.found["tenant_id"].as_str()), (Changed::Yes, "tenant-later"));
+    assert_eq!(set.base_url.as_ref().unwrap().as_str(), "https://acme.example/api/", "what is not said stays");
+    assert_eq!(set.access_token.expose_secret(), "access-first");
+    assert_eq!((read.credential.version, read.epoch), (before.credential.version, before.epoch));
+
+    let next = before.credential.version.next();
+    let late = store.keep_found(&id, next, &found("another", Some("https://another.example/"))).await.unwrap();
+    assert_eq!(late, Changed::No);
+    assert_eq!(load(&store, &id).await.credential.secret.tokens().unwrap().found["tenant_id"], "tenant-later");
 }
 
 async fn of_two_answers_to_one_version_the_second_is_superseded(db: Arc<TestDatabase>) {

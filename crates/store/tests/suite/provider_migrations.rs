@@ -100,7 +100,7 @@ async fn who_has_a_newer_grant_than_the_start_has_acted(db: Arc<TestDatabase>) {
     let orgs = store.migration_orgs(id).await.unwrap();
     let orgs: Vec<_> = orgs.iter().map(|org| (org.org.as_str(), org.connectors, org.open)).collect();
     assert_eq!(orgs, [("Acme", 2, 1), ("Globex", 1, 1)]);
-    let open = store.migration_connectors(id).await.unwrap();
+    let open = store.migration_connectors(id, None).await.unwrap();
     assert_eq!(open.iter().map(|one| &one.id).collect::<Vec<_>>(), [&two, &other]);
 
     assert_eq!(store.end_migration(id, moment(900)).await.unwrap(), Changed::Yes);
@@ -125,7 +125,7 @@ async fn only_endless_tokens_are_concerned_where_that_is_asked(db: Arc<TestDatab
         "UPDATE credentials SET due_at = obtained_at WHERE id = (SELECT credential_id FROM connectors WHERE id = '{mended}')"
     ))
     .await;
-    let open = store.migration_connectors(&started.migration.id).await.unwrap();
+    let open = store.migration_connectors(&started.migration.id, None).await.unwrap();
     assert_eq!(open.iter().map(|one| &one.id).collect::<Vec<_>>(), [&old]);
 }
 

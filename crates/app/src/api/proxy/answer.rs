@@ -80,7 +80,7 @@ pub(super) async fn explain(app: &App, caller: &Caller, known: &Snapshot, error:
             ),
         )
         .retry_after(Duration::ZERO),
-        None => Error { source: Some(source), ..error }.into(),
+        Some(Refused::InASuccess) | None => Error { source: Some(source), ..error }.into(),
     }
 }
 
