@@ -29,6 +29,7 @@ mod m20261130_180000_jobs;
 mod m20261130_180000_tell_who_calls;
 mod m20261130_180100_keep_places;
 mod m20261130_181000_webhooks;
+mod m20261130_210000_subscriptions;
 
 /// All steps, in order.
 pub struct Migrator;
@@ -62,6 +63,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261130_180000_tell_who_calls::Migration),
             Box::new(m20261130_180100_keep_places::Migration),
             Box::new(m20261130_181000_webhooks::Migration),
+            Box::new(m20261130_210000_subscriptions::Migration),
         ]
     }
 }

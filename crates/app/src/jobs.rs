@@ -2,11 +2,13 @@
 //!
 //! - [`work`]: the worker of a replica.
 //! - `running`: what it has, its leases, and its settling.
+//! - `subscription`: keeps what makes providers send.
 //!
 //! A handler may be run again for a job whose replica died in the middle, so its effects have to bear it: a row that is
 //! unique, an idempotency key of the provider, or a call whose outcome is told to be unknown.
 
 mod running;
+mod subscription;
 mod worker;
 
 use std::{
@@ -38,7 +40,10 @@ pub trait Handler: Send + Sync + 'static {
 
 /// The handlers of this service: the one place where a kind gets its own.
 fn handlers() -> BTreeMap<Kind, Arc<dyn Handler>> {
-    BTreeMap::from([(Kind::Event, Arc::new(Events) as Arc<dyn Handler>)])
+    BTreeMap::from([
+        (Kind::Event, Arc::new(Events) as Arc<dyn Handler>),
+        (Kind::Subscription, Arc::new(subscription::Subscriptions)),
+    ])
 }
 
 /// What the jobs of this replica share.

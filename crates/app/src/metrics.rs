@@ -39,6 +39,8 @@ pub(crate) const JOBS: &str = "holdfast_jobs";
 pub(crate) const JOBS_OLDEST_SECONDS: &str = "holdfast_jobs_oldest_seconds";
 /// Requests to the addresses of webhooks.
 pub(crate) const DELIVERIES: &str = "holdfast_deliveries_total";
+/// What was done at providers to make them send.
+pub(crate) const SUBSCRIPTIONS: &str = "holdfast_subscriptions_total";
 /// Counted where mail is sent.
 pub(crate) const MAILS: &str = "holdfast_mails_total";
 /// Set when the numbers are asked for, as all of the lifeboat's.
@@ -99,6 +101,11 @@ fn describe() {
         DELIVERIES,
         Unit::Count,
         "Requests to the addresses of webhooks, by provider and what became of them"
+    );
+    describe_counter!(
+        SUBSCRIPTIONS,
+        Unit::Count,
+        "What was done with subscriptions at providers, by provider and outcome"
     );
     describe_counter!(EXCHANGES, Unit::Count, "Exchanges with a token endpoint, by provider and outcome");
     describe_histogram!(EXCHANGE_SECONDS, Unit::Seconds, "Duration of an exchange, by provider and outcome");

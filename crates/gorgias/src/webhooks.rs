@@ -4,12 +4,14 @@
 use std::time::Duration;
 
 use holdfast_core::webhook::{
-    Delivery, Event, Key, NotProven, OwnLimit, Proofs, Scope, SecretFrom, Topic, Unreadable, Webhook, WebhookFacts,
-    digest_of, text_of,
+    Delivery, Event, Key, NotProven, OwnLimit, Proofs, Scope, SecretFrom, Subscriptions, Topic, Unreadable, Webhook,
+    WebhookFacts, digest_of, text_of,
 };
 
+use crate::subscriptions;
+
 /// What carries the secret.
-const HEADER: &str = "x-holdfast-secret";
+pub(crate) const HEADER: &str = "x-holdfast-secret";
 /// Time-outs are tried again within minutes.
 const WINDOW: Duration = Duration::from_mins(10);
 
@@ -63,6 +65,10 @@ impl Webhook for Http {
             .or_else(|| message.map(|id| format!("message:{id}")));
         let key = id.map_or_else(|| Key::Digest(digest_of(&[], &body), Some(WINDOW)), Key::Id);
         Ok(Event { key, kind, topic, subject: Some(subject), account: None })
+    }
+
+    fn subscriptions(&self) -> Option<&dyn Subscriptions> {
+        Some(&subscriptions::KEPT)
     }
 }
 

@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// That an address takes deliveries is written down no more often, so that many at once do not wait for one row.
-const ACCEPTED_EVERY: TimeDelta = TimeDelta::seconds(5);
+pub(super) const ACCEPTED_EVERY: TimeDelta = TimeDelta::seconds(5);
 
 /// A proven delivery for one connector.
 #[derive(Clone, Debug)]
