@@ -4,7 +4,13 @@ use std::{sync::Arc, time::Duration};
 
 use holdfast_core::{Role, ports::Clock as _};
 use holdfast_sandbox::{Canned, EventOrder, ZendeskWebhook};
-use holdfast_tests::{browser::Browser, database::Database, on_both, service::TestApp, wait::until};
+use holdfast_tests::{
+    browser::Browser,
+    database::Database,
+    on_both,
+    service::{TestApp, oauth_app},
+    wait::until,
+};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -19,8 +25,13 @@ on_both! {
     a_dead_connector_is_not_asked_about_and_is_looked_at_once_it_is_reconnected,
     what_is_switched_off_disconnected_or_deleted_leaves_nothing_there,
     another_secret_of_the_providers_is_noticed_and_the_one_before_still_counts,
-    what_cannot_be_kept_is_refused_and_says_why,
+    what_a_person_has_to_make_is_refused_and_its_first_delivery_is_noticed,
     gorgias_is_told_our_secret_and_switched_on_again_after_its_own_limit,
+    a_shop_has_one_subscription_a_topic_whatever_is_lost,
+    a_late_uninstall_message_fails_nobody_who_has_connected_again,
+    a_watch_is_renewed_daily_and_people_are_warned_before_it_ends,
+    history_that_is_gone_is_told_and_sending_goes_on,
+    a_calendars_channel_is_replaced_before_it_ends_and_none_is_left_over,
 }
 
 const HOUR: Duration = Duration::from_hours(1);
@@ -306,13 +317,22 @@ async fn another_secret_of_the_providers_is_noticed_and_the_one_before_still_cou
     assert_eq!(app.sent(&event(&first, "3")).await, 401);
 }
 
-async fn what_cannot_be_kept_is_refused_and_says_why(db: Arc<Database>) {
+async fn what_a_person_has_to_make_is_refused_and_its_first_delivery_is_noticed(db: Arc<Database>) {
     let app = TestApp::start(&db).await;
     let id = app.import_of("freshdesk", "acme").await;
     let refused = app.post(&format!("/connectors/{id}/webhook"), json!({ "receive": true })).await;
     let refused = refused.problem(422, "invalid");
     assert!(refused.text.contains("as the steps say") && refused.json["field"] == "receive", "{}", refused.text);
     assert_eq!(app.show(&id).await["webhook"], json!(null), "nothing is made");
+
+    let hook = app.hook(&id, "freshdesk", "acme", json!({})).await;
+    for number in ["1", "2"] {
+        assert_eq!(app.sent(&hook.event(number)).await, 200);
+    }
+    let lines = lines(&app, &id).await;
+    assert_eq!(lines.iter().filter(|(said, _)| said == "first_delivery").count(), 1, "noticed once: {lines:?}");
+    let page = app.somebody(Role::Admin).await.open(&format!("/connectors/{id}")).await;
+    assert!(page.text.contains("The first event arrived"), "{}", page.text);
 }
 
 /// WR-08
@@ -357,4 +377,195 @@ async fn gorgias_is_told_our_secret_and_switched_on_again_after_its_own_limit(db
     assert!(has(&lines(&app, &id).await, "switched_on_again"));
     let _gone = app.call(Method::DELETE, &format!("/connectors/{id}"), Some(&app.key), None).await.expect(204);
     assert_eq!(gorgias.integrations().len(), 0);
+}
+
+/// A connector of the sandbox's shop `acme`, imported; its id.
+async fn shop(app: &TestApp) -> String {
+    let shop = app.sandbox.shop("acme").unwrap();
+    let token = shop.grant("read_orders,read_customers,read_products");
+    let credential = json!({
+        "access_token": token.access_token, "refresh_token": token.refresh_token, "expires_in": 3600,
+        "scope": token.scope,
+    });
+    let body = json!({ "provider": "shopify", "account": "acme", "credential": credential });
+    app.post("/connectors", body).await.expect(201).text_of("id")
+}
+
+async fn start_with_apps(db: &Arc<Database>) -> TestApp {
+    let apps = |config: &mut holdfast_app::Config| {
+        for provider in ["shopify", "google"] {
+            config.oauth_apps.insert(provider.to_owned(), oauth_app());
+        }
+        let google = config.providers.by_id.entry("google".to_owned()).or_default();
+        google.push_topic = Some("projects/sandbox/topics/mail".to_owned());
+    };
+    TestApp::builder(db).with(apps).start().await
+}
+
+/// RC-07, of a provider that has one subscription a topic.
+async fn a_shop_has_one_subscription_a_topic_whatever_is_lost(db: Arc<Database>) {
+    let app = start_with_apps(&db).await;
+    let (id, place) = (shop(&app).await, app.sandbox.shop("acme").unwrap());
+    let path = format!("/connectors/{id}/webhook");
+    let made = app.post(&path, json!({ "receive": true })).await.expect(201).json;
+    stands(&app, &id, "waiting").await;
+    let topics = || place.webhooks().iter().map(|one| one["topic"].as_str().unwrap().to_owned()).collect::<Vec<_>>();
+    let all = topics();
+    assert!(all.contains(&"APP_UNINSTALLED".to_owned()) && all.contains(&"ORDERS_CREATE".to_owned()), "{all:?}");
+    assert!(place.webhooks().iter().all(|one| one["uri"] == made["url"]));
+
+    // What Shopify does after too many failures, and what somebody's old public URL leaves behind.
+    place.change_webhooks(|all| {
+        all.retain(|one| one["topic"] != "ORDERS_PAID");
+        let moved = made["url"].as_str().unwrap().replace(&app.base, "https://old.example");
+        all[1]["uri"] = json!(moved);
+        let mut twice = all[2].clone();
+        twice["id"] = json!("gid://shopify/WebhookSubscription/999");
+        twice["uri"] = json!(moved);
+        all.push(twice);
+    });
+    looked(&app, &id).await;
+
+    let (mut before, mut after) = (all, topics());
+    before.sort();
+    after.sort();
+    assert_eq!(before, after);
+    assert!(place.webhooks().iter().all(|one| one["uri"] == made["url"]), "{:?}", place.webhooks());
+    let _done = app.post(&format!("/connectors/{id}/disconnect"), json!({})).await.expect(200);
+    assert_eq!(place.webhooks().len(), 0);
+}
+
+/// RC-08
+async fn a_late_uninstall_message_fails_nobody_who_has_connected_again(db: Arc<Database>) {
+    let app = start_with_apps(&db).await;
+    let (id, place) = (shop(&app).await, app.sandbox.shop("acme").unwrap());
+    let url = app.post(&format!("/connectors/{id}/webhook"), json!({})).await.expect(201).text_of("url");
+    let told = |at_ms: i64| EventOrder {
+        provider: "shopify".to_owned(),
+        url: url.clone(),
+        secret: holdfast_sandbox::CLIENT_SECRET.to_owned(),
+        account: "acme".to_owned(),
+        kind: "app/uninstalled".to_owned(),
+        id: at_ms.to_string(),
+        at_ms: Some(at_ms),
+        once: true,
+        ..EventOrder::default()
+    };
+    let version = app.show(&id).await["credential"]["version"].clone();
+
+    assert_eq!(app.sent(&told(1_790_000_000_000)).await, 200);
+
+    until("the provider was asked", async || lines(&app, &id).await, |lines| has(lines, "not_removed")).await;
+    let shown = app.show(&id).await;
+    assert_eq!((&shown["health"], &shown["credential"]["version"]), (&json!("connected"), &version));
+
+    place.uninstall();
+    assert_eq!(app.sent(&told(1_790_000_100_000)).await, 200);
+    let failed = |shown: &Value| shown["health_reason"] == "uninstalled";
+    let shown = until("it has failed", async || app.show(&id).await, failed).await;
+    assert_eq!(shown["health"], "auth_failed");
+    assert!(shown["health_words"].as_str().unwrap().contains("taken the app off"));
+}
+
+async fn mailbox(app: &TestApp) -> String {
+    let grant = app.sandbox.google().grant("ada", &["openid", "gmail.readonly", "calendar.events"]).unwrap();
+    let credential = json!({
+        "access_token": grant.access_token, "refresh_token": grant.refresh_token, "expires_in": 3600,
+    });
+    let body = json!({ "provider": "google", "account": "ada@example.com", "credential": credential });
+    app.post("/connectors", body).await.expect(201).text_of("id")
+}
+
+/// Time passes an hour at a time, with a look for what is due each time.
+async fn hours(app: &TestApp, db: &Database, count: u32) {
+    for _ in 0..count {
+        app.advance(HOUR);
+        holdfast_app::hooks::subscriptions::round(&app.app).await.unwrap();
+        let open = "SELECT COUNT(*) FROM jobs WHERE kind = 'subscription' AND state IN ('ready', 'running')";
+        until("the looks are over", async || db.number(open).await, |open| *open == 0).await;
+    }
+}
+
+/// WD-08
+async fn a_watch_is_renewed_daily_and_people_are_warned_before_it_ends(db: Arc<Database>) {
+    let app = start_with_apps(&db).await;
+    let _admin = app.somebody(Role::Admin).await;
+    let (id, google) = (mailbox(&app).await, app.sandbox.google());
+    let _on = app.post(&format!("/connectors/{id}/webhook"), json!({ "receive": true })).await.expect(201);
+    let made = stands(&app, &id, "waiting").await;
+    let watch = google.watch("ada").unwrap();
+    assert_eq!(watch.topic, "projects/sandbox/topics/mail");
+    let end = made["lapses_at"].as_str().unwrap().parse::<chrono::DateTime<chrono::Utc>>().unwrap();
+    assert_eq!(end.timestamp_millis(), watch.expires_at_ms);
+
+    hours(&app, &db, 25).await;
+    assert_eq!(google.watch("ada").unwrap().asked, 2, "renewed within the day");
+
+    google.trouble(|faults| faults.api_answer = Some(Canned::new(500, "{}")));
+    let mails = "SELECT COUNT(*) FROM mails WHERE kind = 'webhook_stopped'";
+    for _ in 0..10 {
+        hours(&app, &db, 12).await;
+    }
+    app.app.mail_due().await.unwrap();
+    assert_eq!(db.number(mails).await, 1, "less than two days are left");
+    let webhook = &app.show(&id).await["webhook"];
+    assert_eq!(webhook["subscription"]["state"], "failing", "{webhook}");
+
+    google.calm();
+    hours(&app, &db, 13).await;
+    let webhook = &app.show(&id).await["webhook"];
+    assert_eq!(webhook["subscription"]["state"], "made", "{webhook}");
+    assert!(google.watch("ada").unwrap().expires_at_ms > watch.expires_at_ms);
+}
+
+/// WD-07, and WD-08's dead connector: what Google does not remember is told, and the connector works on.
+async fn history_that_is_gone_is_told_and_sending_goes_on(db: Arc<Database>) {
+    let app = start_with_apps(&db).await;
+    let (id, google) = (mailbox(&app).await, app.sandbox.google());
+    let _on = app.post(&format!("/connectors/{id}/webhook"), json!({ "receive": true })).await.expect(201);
+    stands(&app, &id, "waiting").await;
+    google.receive_text("ada", &[("Subject", "Hello")], "Hello");
+    google.forget_history("ada");
+    app.advance(9 * 24 * HOUR);
+
+    looked(&app, &id).await;
+
+    let lines = lines(&app, &id).await;
+    let (_, gap) = lines.iter().find(|(said, _)| said == "history_lost").expect("it is told");
+    assert!(gap.contains("may not have arrived"), "{gap}");
+    assert_eq!(app.show(&id).await["health"], "connected");
+    assert_eq!(google.watch("ada").unwrap().asked, 2);
+}
+
+async fn a_calendars_channel_is_replaced_before_it_ends_and_none_is_left_over(db: Arc<Database>) {
+    let app = start_with_apps(&db).await;
+    let (id, google) = (mailbox(&app).await, app.sandbox.google());
+    let mut lost = Canned::new(503, "").times(1);
+    lost.after_processing = true;
+    google.trouble(|faults| faults.api_answer = Some(lost));
+    let body = json!({ "kind": "channel", "receive": true });
+    let _on = app.post(&format!("/connectors/{id}/webhook"), body).await.expect(201);
+    let look = async || {
+        app.advance(Duration::from_secs(3));
+        app.show(&id).await
+    };
+    until("it is made", look, |shown| webhook(shown)["status"] == "waiting").await;
+    let first = google.channels("ada");
+    assert_eq!(first.len(), 1, "{first:?}");
+
+    hours(&app, &db, 24 * 6).await;
+    let next = google.channels("ada");
+    assert_eq!(next.len(), 1, "{next:?}");
+    assert!(next[0].expires_at_ms > first[0].expires_at_ms && next[0].id != first[0].id);
+    let event = EventOrder {
+        provider: "google-channel".to_owned(),
+        url: next[0].address.clone(),
+        secret: next[0].token.clone(),
+        id: "2".to_owned(),
+        once: true,
+        ..EventOrder::default()
+    };
+    assert_eq!(app.sent(&event).await, 200);
+    let _gone = app.call(Method::DELETE, &format!("/connectors/{id}"), Some(&app.key), None).await.expect(204);
+    assert_eq!(google.channels("ada").len(), 0);
 }

@@ -234,6 +234,7 @@ pub(crate) fn line(kind: &str, outcome: Option<&str>, provider: &str) -> (Tone, 
         ("webhook", Some("not_withdrawn")) => (WARN, format!("The webhook at {provider} could not be taken away")),
         ("webhook", Some("not_allowed")) => (BAD, format!("{provider} does not allow the webhook")),
         ("webhook", Some("out_of_reach")) => (WARN, format!("The webhook at {provider} could not be looked at")),
+        ("webhook", Some("first_delivery")) => say(GOOD, "The first event arrived"),
         ("webhook", Some("not_removed")) => {
             (IDLE, format!("{provider} said that the app was taken off, and still takes the access"))
         }

@@ -59,6 +59,11 @@ async fn look(app: &Arc<App>, job: &Job) -> Result<Outcome, StoreError> {
     let Some(kept) = way.subscriptions() else { return Ok(Outcome::Done) };
     let Some(snapshot) = app.engine.snapshot(&receiver.connector).await? else { return Ok(Outcome::Done) };
     let Some(api) = ApiClient::new(&app.engine, &snapshot) else { return Ok(Outcome::Done) };
+    let ours = matches!(way.facts().secret, SecretFrom::Us | SecretFrom::Either);
+    if ours && endpoint.secrets.is_empty() && endpoint.subscribed.receive {
+        let detail = "The webhook's secret cannot be opened; make another one on the connector's page.";
+        return Ok(Outcome::Failed(Fault::new("no_secret", detail), Retry::Never));
+    }
     let claimed = job.payload["look_at"].as_str().and_then(|text| text.parse().ok());
     let url = address(app, &endpoint);
     let visit = Visit { app, endpoint: &endpoint, way, kept, api: &api, url: &url, claimed };
@@ -146,6 +151,8 @@ impl Visit<'_> {
         let parts = if subscribed.receive { self.kept.parts() } else { &[] };
         let steps = plan(parts, self.url, &seen, self.kept.renew_ahead(), wanted.now);
         let (mut made, mut made_again, mut mended) = (Vec::new(), Vec::new(), None);
+        let relied_on =
+            |part: &str| subscribed.alarm_at.is_some() || subscribed.known.iter().any(|known| known.part == part);
         found.there = Some(seen.clone());
         let there = found.there.as_mut().expect("it was just put there");
         let mut outcome = Ok(());
@@ -159,7 +166,7 @@ impl Visit<'_> {
                 found.lines.push(("history_lost", self.missed(wanted.now)));
             }
             match step {
-                Step::Make(part) if subscribed.known.iter().any(|known| known.part == *part) => made_again.push(*part),
+                Step::Make(part) if relied_on(part) => made_again.push(*part),
                 Step::Make(part) => made.push(*part),
                 Step::Mend(_, flaw) => mended = mended.or(Some(*flaw)),
                 Step::Renew(_) | Step::Remove(_) => {}
@@ -226,12 +233,21 @@ impl Visit<'_> {
         Ok(secret.filter(|secret| kept.is_none_or(|kept| kept.expose_secret() != secret.expose_secret())))
     }
 
+    /// Somebody relied on it: it was there, and not because a person has just asked for it.
+    fn was_there(&self) -> bool {
+        let subscribed = &self.endpoint.subscribed;
+        !subscribed.known.is_empty() || subscribed.alarm_at.is_some()
+    }
+
     /// The last moment at which it is known to have sent, until now.
     fn missed(&self, now: DateTime<Utc>) -> Option<String> {
         let subscribed = &self.endpoint.subscribed;
         let org = self.endpoint.org.as_ref()?;
-        let from = self.endpoint.accepted_at.max(subscribed.looked_at)?;
-        Some(missed(org, from, now))
+        let seen = match subscribed.standing {
+            Some(Standing::Made) => subscribed.looked_at,
+            _ => subscribed.since,
+        };
+        Some(missed(org, self.endpoint.accepted_at.max(seen)?, now))
     }
 
     async fn note(&self, mut found: Found) -> Result<Outcome, StoreError> {
@@ -304,7 +320,7 @@ impl Visit<'_> {
             secret: found.secret.as_ref().map(|secret| (secret, until)),
             look_at: if subscribed.receive { Some(self.next(lapses_at, now).await?) } else { None },
             claimed: self.claimed,
-            alarming: is_alarming(standing, since, !subscribed.known.is_empty(), lapses_at, now),
+            alarming: is_alarming(standing, since, self.was_there(), lapses_at, now),
             lines,
             at: now,
         };

@@ -23,10 +23,13 @@ pub(super) async fn serve(world: &World, google: &Google, host: &str, request: &
         return hang_up();
     }
     pause(delay).await;
-    if let Some(canned) = canned {
+    if let Some(canned) = canned.as_ref().filter(|canned| !canned.after_processing) {
         return canned.respond(&[]);
     }
     let answer = answer(world, google, host, request, now_ms);
+    if let Some(canned) = canned.filter(|_| answer.status.is_success()) {
+        return canned.respond(&[]);
+    }
     if answer.status == 401 {
         google.counts.unauthorized.up();
     }

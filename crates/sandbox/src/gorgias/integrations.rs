@@ -30,6 +30,10 @@ fn needs(call: &Call<'_>, scope: &str) -> Result<(), Answer> {
     if call.user.role == "admin" { Ok(()) } else { Err(forbidden()) }
 }
 
+fn is(integration: &Value, id: &str) -> bool {
+    integration["id"].as_i64().is_some_and(|own| id.parse() == Ok(own))
+}
+
 pub(super) fn list(call: &Call<'_>) -> Result<Answer, Answer> {
     params(call.request, &OF_ALL)?;
     needs(call, "integrations:read")?;
@@ -62,7 +66,7 @@ pub(super) fn one(call: &Call<'_>, id: &str) -> Result<Answer, Answer> {
     params(call.request, &[])?;
     needs(call, "integrations:read")?;
     let data = locked(&call.place.data);
-    let found = data.integrations.iter().find(|one| one["id"].to_string() == id);
+    let found = data.integrations.iter().find(|one| is(one, id));
     Ok(Answer::json(200, found.ok_or_else(|| not_found("Integration"))?.clone()))
 }
 
@@ -72,7 +76,7 @@ pub(super) fn update(call: &Call<'_>, id: &str) -> Result<Answer, Answer> {
     let said = body(call.request, KNOWN)?;
     check(&said)?;
     let mut data = locked(&call.place.data);
-    let found = data.integrations.iter_mut().find(|one| one["id"].to_string() == id);
+    let found = data.integrations.iter_mut().find(|one| is(one, id));
     let found = found.ok_or_else(|| not_found("Integration"))?;
     write(found, said);
     Ok(Answer::json(202, found.clone()))
@@ -83,7 +87,7 @@ pub(super) fn delete(call: &Call<'_>, id: &str) -> Result<Answer, Answer> {
     needs(call, "integrations:write")?;
     let mut data = locked(&call.place.data);
     let before = data.integrations.len();
-    data.integrations.retain(|one| one["id"].to_string() != id);
+    data.integrations.retain(|one| !is(one, id));
     if data.integrations.len() == before { Err(not_found("Integration")) } else { Ok(Answer::empty(204)) }
 }
 

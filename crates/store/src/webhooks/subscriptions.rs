@@ -118,8 +118,11 @@ impl Store {
             return Ok(Changed::No);
         };
         let tx = self.transaction(doing).await?;
-        let sql = "UPDATE webhook_endpoints SET receive = $2, look_at = $3 \
-                   WHERE id = $1 AND receive <> $2 AND deleted_at IS NULL";
+        let sql = format!(
+            "UPDATE webhook_endpoints SET receive = $2, look_at = {} \
+             WHERE id = $1 AND receive <> $2 AND deleted_at IS NULL",
+            if_connected("$3")
+        );
         let values = values![endpoint.id.as_str(), receive, micros(at)];
         let changed = sql::changed(sql::run(&tx, doing, sql, values).await?);
         if changed == Changed::Yes {
@@ -133,7 +136,10 @@ impl Store {
 
     /// The provider is asked at the next chance.
     pub async fn look_soon(&self, endpoint: &Endpoint, at: DateTime<Utc>) -> Result<Changed, StoreError> {
-        let sql = "UPDATE webhook_endpoints SET look_at = $2 WHERE id = $1 AND receive AND deleted_at IS NULL";
+        let sql = format!(
+            "UPDATE webhook_endpoints SET look_at = {} WHERE id = $1 AND receive AND deleted_at IS NULL",
+            if_connected("$2")
+        );
         let values = values![endpoint.id.as_str(), micros(at)];
         Ok(sql::changed(sql::run(self.db(), "ask for a look at a webhook", sql, values).await?))
     }
@@ -200,15 +206,16 @@ impl Store {
             return Ok(Changed::No);
         };
         let tx = self.transaction(doing).await?;
-        // A connector that has stopped working meanwhile is looked at once it works again.
-        let sql = "UPDATE webhook_endpoints SET standing = $2, standing_words = $3, standing_since = $4, \
+        let sql = format!(
+            "UPDATE webhook_endpoints SET standing = $2, standing_words = $3, standing_since = $4, \
                    known = COALESCE($5, known), looked_at = CASE WHEN $6 THEN $7 ELSE looked_at END, \
                    lapses_at = CASE WHEN $6 THEN $8 ELSE lapses_at END, \
-                   look_at = CASE WHEN look_at = $9 THEN (SELECT $10 FROM connectors c \
-                   WHERE c.id = webhook_endpoints.connector_id AND c.health = $11) ELSE look_at END, \
-                   alarm_at = CASE WHEN $12 THEN COALESCE(alarm_at, $7) ELSE NULL END, \
-                   alarm_told_at = CASE WHEN $12 THEN alarm_told_at ELSE NULL END \
-                   WHERE id = $1 AND deleted_at IS NULL";
+                   look_at = CASE WHEN look_at = $9 THEN {} ELSE look_at END, \
+                   alarm_at = CASE WHEN $11 THEN COALESCE(alarm_at, $7) ELSE NULL END, \
+                   alarm_told_at = CASE WHEN $11 THEN alarm_told_at ELSE NULL END \
+                   WHERE id = $1 AND deleted_at IS NULL",
+            if_connected("$10")
+        );
         let known = looked.known.map(|known| plain(doing, &known)).transpose()?;
         let lapses_at = looked.known.and_then(lapses_at);
         let values = values![
@@ -222,7 +229,6 @@ impl Store {
             lapses_at.map(micros),
             looked.claimed.map(micros),
             looked.look_at.map(micros),
-            Health::Connected.as_str(),
             looked.alarming,
         ];
         let changed = sql::changed(sql::run(&tx, doing, sql, values).await?);
@@ -340,6 +346,14 @@ impl Store {
             first_at: row.first_at,
         }))
     }
+}
+
+/// This moment, of a connector that works: of another one nobody asks its provider, and a change of its health says when to.
+fn if_connected(moment: &str) -> String {
+    let connected = Health::Connected.as_str();
+    format!(
+        "(SELECT {moment} FROM connectors c WHERE c.id = webhook_endpoints.connector_id AND c.health = '{connected}')"
+    )
 }
 
 /// When the first of them ends.

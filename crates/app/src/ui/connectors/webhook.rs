@@ -29,6 +29,7 @@ use crate::{
     },
     ui::{
         form::Posted,
+        live,
         moment::{Moment, span},
         parts::Badge,
         person::Person,
@@ -85,6 +86,8 @@ impl Card {
 #[derive(Serialize)]
 struct WebhookPage {
     id: String,
+    /// Where it follows what happens.
+    events: String,
     name: String,
     mark: Mark,
     ways: Vec<Way>,
@@ -297,6 +300,7 @@ async fn page(app: &App, person: &Person, snapshot: &Snapshot, shown: &Shown<'_>
     }
     let page = WebhookPage {
         id: snapshot.connector.to_string(),
+        events: live::address(Some(&snapshot.connector), now),
         name: called::connector(app, snapshot),
         mark: Mark::of(app, &snapshot.provider),
         ways,
