@@ -11,6 +11,7 @@ use holdfast_core::{
     webhook::{Subscription, Subscriptions, Wanted},
     wire,
 };
+use secrecy::ExposeSecret;
 use serde::Deserialize;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
@@ -164,10 +165,10 @@ impl Channel {
     /// whose answer was lost; it is closed once the next one tells the resource's id, which they share, and so are those of
     /// the minutes before.
     async fn open(&self, api: &ApiClient, wanted: &Wanted<'_>) -> Result<Subscription> {
-        let last = wanted.remembered.iter().filter_map(|one| one.more.get(NUMBER)?.parse::<u64>().ok()).max();
+        let known = wanted.remembered.iter().filter_map(|one| one.more.get(NUMBER)?.parse::<u64>().ok()).max();
         let minute = u64::try_from(wanted.now.timestamp() / 60).unwrap_or_default();
-        let first = last.map_or(minute, |last| last + 1);
-        let earlier = if last.is_none() { first.saturating_sub(RETRIED_WITHIN)..first } else { first..first };
+        let first = known.map_or(minute, |known| known + 1);
+        let earlier = if known.is_none() { first.saturating_sub(RETRIED_WITHIN)..first } else { first..first };
         let mut lost: Vec<String> = earlier.map(|number| format!("{}-{number}", wanted.endpoint)).collect();
         for number in first..first + RETRIED_WITHIN {
             let id = format!("{}-{number}", wanted.endpoint);
@@ -197,8 +198,7 @@ impl Channel {
 
     /// `None`: there is a channel of this id.
     async fn try_open(&self, api: &ApiClient, wanted: &Wanted<'_>, id: &str) -> Result<Option<Opened>> {
-        use secrecy::ExposeSecret as _;
-        let token = wanted.secret.map(|secret| secret.expose_secret()).unwrap_or_default();
+        let token = wanted.secret.map(ExposeSecret::expose_secret).unwrap_or_default();
         let body = json!({ "id": id, "type": "web_hook", "address": wanted.url, "token": token });
         let request = api.post("calendar/v3/calendars/primary/events/watch").operation(OPERATION).json(&body);
         let answered = request.read().await?;
@@ -224,8 +224,7 @@ async fn close(api: &ApiClient, id: String, resource: &str) -> Result<()> {
 
 /// The beginning of the secret's digest: enough to tell one of ours from another.
 fn token_name(wanted: &Wanted<'_>) -> String {
-    use secrecy::ExposeSecret as _;
-    let secret = wanted.secret.map(|secret| secret.expose_secret()).unwrap_or_default();
+    let secret = wanted.secret.map(ExposeSecret::expose_secret).unwrap_or_default();
     Sha256::digest(secret.as_bytes())[..4].iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
 }
 

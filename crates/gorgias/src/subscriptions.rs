@@ -7,7 +7,7 @@ use holdfast_core::{
     webhook::{Subscription, Subscriptions, Wanted},
 };
 use http::Method;
-use secrecy::ExposeSecret as _;
+use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 
 use crate::{
@@ -27,7 +27,7 @@ pub(crate) struct Kept;
 
 /// The template is what a person would paste; see `webhooks.rs`.
 fn body(wanted: &Wanted<'_>) -> Value {
-    let secret = wanted.secret.map(|secret| secret.expose_secret()).unwrap_or_default();
+    let secret = wanted.secret.map(ExposeSecret::expose_secret).unwrap_or_default();
     let triggers: serde_json::Map<String, Value> =
         TRIGGERS.iter().map(|trigger| ((*trigger).to_owned(), Value::from(true))).collect();
     json!({

@@ -77,12 +77,9 @@ async fn removal(app: &Arc<App>, job: &Job, connector: &ConnectorId) -> Result<O
         Err(AuthError::NotFound | AuthError::Pending | AuthError::Disconnected) => return Ok(Outcome::Done),
         Err(error) => return Ok(Outcome::Failed(Fault::new("ours", error.to_string()), Retry::Backoff)),
     };
-    let error = match report.identity {
-        Ok(_) => {
-            app.store.add_timeline(&still_there(app, job, connector)).await?;
-            return Ok(Outcome::Done);
-        }
-        Err(error) => error,
+    let Err(error) = report.identity else {
+        app.store.add_timeline(&still_there(app, job, connector)).await?;
+        return Ok(Outcome::Done);
     };
     if report.snapshot.health == Health::AuthFailed {
         app.store.name_failure(connector, report.snapshot.epoch, Reason::Uninstalled).await?;

@@ -2,7 +2,7 @@
 
 use holdfast_core::{
     ErrorKind, Provider,
-    webhook::{Subscriptions, Wanted, Webhook},
+    webhook::{Subscriptions, Wanted},
 };
 use secrecy::SecretString;
 use serde_json::json;

@@ -2,7 +2,7 @@
 
 use holdfast_core::{
     ErrorKind, Provider,
-    webhook::{Subscriptions, Wanted, Webhook},
+    webhook::{Subscriptions, Wanted},
 };
 use serde_json::json;
 

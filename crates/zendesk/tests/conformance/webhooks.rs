@@ -3,7 +3,7 @@
 use chrono::Utc;
 use holdfast_core::{
     ErrorKind, Provider,
-    webhook::{Subscriptions, Wanted, Webhook},
+    webhook::{Subscriptions, Wanted},
 };
 use holdfast_sandbox::ZendeskWebhook;
 use secrecy::ExposeSecret;
@@ -42,7 +42,7 @@ async fn a_webhook_is_made_found_mended_and_taken_away() {
     let seen = kept.look(&api, &wanted()).await.unwrap().remove(0);
     assert!(!seen.enabled && !seen.current && seen.url != URL);
     kept.mend(&api, &wanted(), &seen).await.unwrap();
-    assert_eq!(kept.look(&api, &wanted()).await.unwrap(), [made.clone()]);
+    assert_eq!(kept.look(&api, &wanted()).await.unwrap(), std::slice::from_ref(&made));
 
     kept.remove(&api, &made).await.unwrap();
     kept.remove(&api, &made).await.expect("what is gone is gone");
