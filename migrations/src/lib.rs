@@ -31,6 +31,7 @@ mod m20261130_180100_keep_places;
 mod m20261130_181000_webhooks;
 mod m20261130_190000_forget_unfinished;
 mod m20261130_200000_event_endpoints;
+mod m20261130_210000_subscriptions;
 mod m20261130_220000_agents_on_events;
 mod m20261130_230000_agents_by_calendar;
 
@@ -68,6 +69,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261130_181000_webhooks::Migration),
             Box::new(m20261130_190000_forget_unfinished::Migration),
             Box::new(m20261130_200000_event_endpoints::Migration),
+            Box::new(m20261130_210000_subscriptions::Migration),
             Box::new(m20261130_220000_agents_on_events::Migration),
             Box::new(m20261130_230000_agents_by_calendar::Migration),
         ]

@@ -35,6 +35,7 @@ mod proxy;
 mod reconnect;
 mod shopify;
 mod storage;
+mod subscriptions;
 mod tools;
 mod ui_agents;
 mod ui_connect;

@@ -17,6 +17,7 @@ use url::Url;
 
 on_both! {
     somebody_connects_and_sees_each_step,
+    the_webhook_is_a_step_of_its_own_where_it_is_made,
     what_is_typed_is_understood_while_it_is_typed,
     what_is_no_account_is_refused_and_kept,
     an_account_that_is_connected_leads_to_its_connector,
@@ -112,6 +113,22 @@ async fn somebody_connects_and_sees_each_step(db: Arc<Database>) {
     assert_eq!(timeline[1]["actor"], format!("{} (at Zendesk as Ada Admin)", ada.email));
     assert!(ada.open("/connectors").await.says("Support"));
     assert!(ada.open(&format!("/connectors/{id}")).await.read().by_id("consent-title").is_none());
+}
+
+async fn the_webhook_is_a_step_of_its_own_where_it_is_made(db: Arc<Database>) {
+    let app = TestApp::builder(&db).with(|config| config.webhooks.make_on_connect = true).start().await;
+    let ada = app.somebody(Role::Admin).await;
+    for (account, user, step) in [
+        ("acme", "ada", "Webhook, done Zendesk sends its events here"),
+        ("globex", "gus", "Webhook, not made The user who connected Zendesk may not do this."),
+    ] {
+        let started = start(&ada, account).await;
+        let page = consent(&app, &ada, &started, user).await;
+        let read = async || steps(&ada.browser.visit(&page.url).await);
+        let shown = |steps: &Vec<(String, String)>| steps.get(3).is_some_and(|(_, text)| text.starts_with(step));
+        let steps = until(step, read, shown).await;
+        assert!(steps[4].1.starts_with("First test"), "{steps:?}");
+    }
 }
 
 async fn what_is_typed_is_understood_while_it_is_typed(db: Arc<Database>) {

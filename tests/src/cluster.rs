@@ -145,6 +145,8 @@ impl Cluster {
             ("OAUTH_APPS__ZENDESK__CLIENT_SECRET", CLIENT_SECRET),
             ("PROVIDERS__ZENDESK__BASE_URL_OVERRIDE", &cluster.sandbox.zendesk_override()),
             ("NETWORK__ALLOW_PRIVATE_HOSTS", "loopback"),
+            // Nobody here waits for events.
+            ("WEBHOOKS__MAKE_ON_CONNECT", "false"),
             // Callers alone lead to exchanges here, unless a test wants the scheduler.
             ("REFRESH__LOOP_INTERVAL_SECS", "3600"),
             ("LOG__FORMAT", "json"),

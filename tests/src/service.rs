@@ -278,6 +278,8 @@ impl TestApp {
         config.refresh.catch_up = Duration::ZERO;
         // Agents run when a test says so.
         config.agents.at_once = 0;
+        // Webhooks are made where a test wants them.
+        config.webhooks.make_on_connect = false;
         config.mail.loop_interval = Duration::from_hours(24 * 365);
         config.oauth_apps.insert("zendesk".to_owned(), oauth_app());
         config.providers.by_id.insert("zendesk".to_owned(), ProviderConfig::default());

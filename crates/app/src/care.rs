@@ -18,13 +18,14 @@ use crate::{
     api::TestBody,
     app::App,
     giving_back::{GivenBack, Giving},
+    hooks::subscriptions::{self, Leaving},
     mail::text,
     problem::Problem,
     words,
 };
 
 /// Whoever switches something off is answered within two seconds, whatever the provider does.
-const WITHIN: Duration = Duration::from_millis(1500);
+pub(crate) const WITHIN: Duration = Duration::from_millis(1500);
 
 /// What [`is_name`] asks for, after "A name".
 pub(crate) const NAME_RULE: &str = "has 1 to 100 characters, on one line, and none that is invisible";
@@ -134,12 +135,13 @@ pub(crate) fn identity_json(identity: &Identity) -> Value {
 /// is left there.
 pub(crate) async fn disconnect(app: &Arc<App>, known: &Snapshot, actor: &str) -> Result<bool, Problem> {
     let user = user_of(app, known).await?;
+    let leaving = subscriptions::leaving(app, known).await?;
     let held = app.store.disconnect(&known.org, &known.connector, app.seams.clock.now()).await?;
     app.changed(&known.connector);
     let Some(held) = held else { return Err(Problem::not_found("connector")) };
     let mut entry = entry(app, known, "disconnected", actor);
+    let given = give_back(app, known, &held, user, leaving, false).await;
     if !matches!(held, Secret::Absent) {
-        let given = give_back(app, known, &held, user).await;
         entry.outcome = Some(if given == GivenBack::Yes { "revoked" } else { "not_revoked" }.to_owned());
         entry.detail = match given {
             GivenBack::Yes => None,
@@ -172,20 +174,37 @@ pub(crate) async fn rename(app: &App, known: &Snapshot, name: &str, actor: &str)
 /// Removes it, and gives the grant back.
 pub(crate) async fn delete(app: &Arc<App>, known: &Snapshot) -> Result<(), Problem> {
     let user = user_of(app, known).await?;
+    let leaving = subscriptions::leaving(app, known).await?;
     let held = app.store.delete_connector(&known.org, &known.connector).await?;
     app.changed(&known.connector);
     let Some(held) = held else { return Err(Problem::not_found("connector")) };
-    let revoked = give_back(app, known, &held, user).await == GivenBack::Yes;
+    let revoked = give_back(app, known, &held, user, leaving, true).await == GivenBack::Yes;
     info!(connector.id = %known.connector, revoked, "deleted connector {}", known.connector);
     Ok(())
 }
 
-/// Revokes at the provider, and waits for that only so long; what has to be done there by hand is said otherwise.
-async fn give_back(app: &Arc<App>, known: &Snapshot, held: &Secret, user: Option<String>) -> GivenBack {
-    let Some(giving) = giving(app, known, held, user).await else { return GivenBack::No };
+/// Takes its webhooks away at the provider, then revokes, and waits for that only so long; what has to be done there by hand
+/// is said otherwise.
+async fn give_back(
+    app: &Arc<App>,
+    known: &Snapshot,
+    held: &Secret,
+    user: Option<String>,
+    leaving: Option<Leaving>,
+    deleted: bool,
+) -> GivenBack {
+    let giving = giving(app, known, held, user).await;
     // Not broken off with the wait: a consent waits until its end is noted.
     let app_for_giving = Arc::clone(app);
-    let given = app.engine.spawn(async move { giving.run(&app_for_giving).await });
+    let given = app.engine.spawn(async move {
+        if let Some(leaving) = leaving {
+            leaving.run(deleted).await;
+        }
+        match giving {
+            Some(giving) => giving.run(&app_for_giving).await,
+            None => GivenBack::No,
+        }
+    });
     tokio::select! {
         given = given => given.unwrap_or(GivenBack::No),
         () = app.seams.clock.sleep(WITHIN) => GivenBack::No,

@@ -6,6 +6,7 @@
 //! - [`tally`]: what is turned away, counted in memory and written down every second.
 //! - [`manage`]: addresses, made and given a secret; what people see of them.
 //! - [`event`]: what is done with an event.
+//! - [`subscriptions`]: what makes providers send, and when it is looked at.
 
 mod body;
 mod event;
@@ -13,12 +14,14 @@ mod keys;
 pub mod manage;
 mod masked;
 mod receive;
+pub mod subscriptions;
 mod tally;
 
 use std::{sync::Arc, time::Duration};
 
 use axum::{Router, routing::any};
 use chrono::TimeDelta;
+use tokio::sync::Notify;
 use tracing::warn;
 
 use crate::app::App;
@@ -40,6 +43,8 @@ pub struct Hooks {
     pub(crate) keys: Keys,
     pub(crate) tally: Tally,
     pub(crate) held: body::Held,
+    /// A subscription is to be looked at now.
+    pub(crate) due: Notify,
 }
 
 /// The one route, for every method: a sender that uses another one is told by its adapter.
@@ -61,6 +66,9 @@ pub(crate) async fn work(app: Arc<App>) {
         if stopping {
             return;
         }
+        if let Err(error) = subscriptions::round(&app).await {
+            warn!(error = format!("{:#}", anyhow::Error::new(error)), "could not look for webhooks to look at");
+        }
         let now = app.seams.clock.uptime();
         if forgot.is_none_or(|at| now.saturating_sub(at) >= FORGET_EVERY) {
             forgot = Some(now);
@@ -69,6 +77,7 @@ pub(crate) async fn work(app: Arc<App>) {
         tokio::select! {
             () = app.seams.clock.sleep(EVERY) => {}
             () = app.hooks.keys.wanted() => {}
+            () = app.hooks.due.notified() => {}
             () = app.draining.cancelled() => {}
         }
     }

@@ -2,11 +2,13 @@
 //!
 //! - [`work`]: the worker of a replica.
 //! - `running`: what it has, its leases, and its settling.
+//! - `subscription`: keeps what makes providers send.
 //!
 //! A handler may be run again for a job whose replica died in the middle, so its effects have to bear it: a row that is
 //! unique, an idempotency key of the provider, or a call whose outcome is told to be unknown.
 
 mod running;
+mod subscription;
 mod worker;
 
 use std::{
@@ -42,6 +44,7 @@ fn handlers(config: &Config) -> BTreeMap<Kind, Arc<dyn Handler>> {
         (Kind::Event, Arc::new(Events) as Arc<dyn Handler>),
         (Kind::AgentRun, Arc::new(EventRuns)),
         (Kind::Deliver, Arc::new(Deliver::new(&config.events))),
+        (Kind::Subscription, Arc::new(subscription::Subscriptions)),
     ])
 }
 

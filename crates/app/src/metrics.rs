@@ -41,6 +41,8 @@ pub(crate) const JOBS_OLDEST_SECONDS: &str = "holdfast_jobs_oldest_seconds";
 pub(crate) const DELIVERIES: &str = "holdfast_deliveries_total";
 /// Attempts to bring events to endpoints.
 pub(crate) const EVENT_ATTEMPTS: &str = "holdfast_event_attempts_total";
+/// What was done at providers to make them send.
+pub(crate) const SUBSCRIPTIONS: &str = "holdfast_subscriptions_total";
 /// Counted where mail is sent.
 pub(crate) const MAILS: &str = "holdfast_mails_total";
 /// Set when the numbers are asked for, as all of the lifeboat's.
@@ -101,6 +103,11 @@ fn describe() {
         DELIVERIES,
         Unit::Count,
         "Requests to the addresses of webhooks, by provider and what became of them"
+    );
+    describe_counter!(
+        SUBSCRIPTIONS,
+        Unit::Count,
+        "What was done with subscriptions at providers, by provider and outcome"
     );
     describe_counter!(EXCHANGES, Unit::Count, "Exchanges with a token endpoint, by provider and outcome");
     describe_histogram!(EXCHANGE_SECONDS, Unit::Seconds, "Duration of an exchange, by provider and outcome");

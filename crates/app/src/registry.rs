@@ -45,7 +45,7 @@ pub fn list(config: &Config) -> anyhow::Result<Vec<(Arc<dyn Provider>, Source)>>
     let built_in: Vec<Arc<dyn Provider>> = vec![
         Arc::new(at(config, "freshdesk", Freshdesk::new, Freshdesk::with_base)?),
         Arc::new(at(config, "front", Front::new, Front::with_base)?),
-        Arc::new(at(config, "google", Google::new, Google::with_base)?),
+        Arc::new(google(config)?),
         Arc::new(at(config, "gorgias", Gorgias::new, Gorgias::with_base)?),
         Arc::new(at(config, "pipedrive", Pipedrive::new, Pipedrive::with_base)?),
         Arc::new(shopify(config)?),
@@ -86,6 +86,19 @@ fn at<P>(
             with_base(template).map_err(|invalid| anyhow::anyhow!("providers.{id}.base_url_override: {invalid}"))
         }
     }
+}
+
+fn google(config: &Config) -> anyhow::Result<Google> {
+    let google = at(config, "google", Google::new, Google::with_base)?;
+    let Some(topic) = config.providers.by_id.get("google").and_then(|settings| settings.push_topic.as_deref()) else {
+        return Ok(google);
+    };
+    let parts: Vec<&str> = topic.split('/').collect();
+    anyhow::ensure!(
+        matches!(parts[..], ["projects", project, "topics", name] if !project.is_empty() && !name.is_empty()),
+        "providers.google.push_topic: \"{topic}\" is no topic; expected is projects/PROJECT/topics/NAME"
+    );
+    Ok(google.with_push_topic(topic))
 }
 
 fn shopify(config: &Config) -> anyhow::Result<Shopify> {

@@ -40,6 +40,9 @@ pub(crate) fn failure(reason: Option<Reason>, provider: &str) -> Said {
         Some(Reason::AccessRefused) => {
             "Reconnect it, as a user who is active there. The account has to be the same; the person need not be."
         }
+        Some(Reason::Uninstalled) => {
+            "Reconnect it to put the app back. If it was taken off on purpose, disconnect it instead."
+        }
         Some(Reason::NotRefreshable) => "Reconnect it: an access that is given now can be renewed by itself.",
         Some(Reason::RefreshRefused) | None => {
             "Reconnect it with an admin or agent of the same account. If the access was taken away on purpose, \
@@ -214,6 +217,28 @@ pub(crate) fn line(kind: &str, outcome: Option<&str>, provider: &str) -> (Tone, 
         ("webhook", Some("made")) => say(IDLE, "The webhook's address was made"),
         ("webhook", Some("secret_changed")) => say(IDLE, "The webhook has another secret"),
         ("webhook", Some("enabled")) => say(GOOD, "The webhook takes deliveries again"),
+        ("webhook", Some("receive_on")) => say(IDLE, "Events are to be received"),
+        ("webhook", Some("receive_off")) => say(IDLE, "Events are not to be received any more"),
+        ("webhook", Some("subscribed")) => (GOOD, format!("{provider} sends its events here")),
+        ("webhook", Some("subscribed_again")) => {
+            (WARN, format!("The webhook was gone at {provider}, and was made again"))
+        }
+        ("webhook", Some("switched_on_again")) => {
+            (WARN, format!("The webhook was switched off at {provider}, and was switched on again"))
+        }
+        ("webhook", Some("address_set_right")) => {
+            (WARN, format!("The webhook at {provider} had another address, and was set right"))
+        }
+        ("webhook", Some("settings_set_right")) => (IDLE, format!("The webhook at {provider} was set right")),
+        ("webhook", Some("unsubscribed" | "withdrawn")) => (IDLE, format!("The webhook at {provider} was taken away")),
+        ("webhook", Some("not_withdrawn")) => (WARN, format!("The webhook at {provider} could not be taken away")),
+        ("webhook", Some("not_allowed")) => (BAD, format!("{provider} does not allow the webhook")),
+        ("webhook", Some("out_of_reach")) => (WARN, format!("The webhook at {provider} could not be looked at")),
+        ("webhook", Some("first_delivery")) => say(GOOD, "The first event arrived"),
+        ("webhook", Some("not_removed")) => {
+            (IDLE, format!("{provider} said that the app was taken off, and still takes the access"))
+        }
+        ("webhook", Some("history_lost")) => (WARN, format!("{provider} does not remember so far back")),
         ("webhook", Some("gone")) => (BAD, format!("The webhook stopped: {provider} is told that it is gone")),
         ("expiring", _) => say(WARN, "Ends soon: reconnect it before"),
         (other, outcome) => {
@@ -321,8 +346,14 @@ mod tests {
     /// EM-06
     #[test]
     fn each_reason_says_what_happened_and_what_to_do() {
-        let reasons =
-            [Reason::RefreshRefused, Reason::ResponseLost, Reason::AccessRefused, Reason::NotRefreshable].map(Some);
+        let reasons = [
+            Reason::RefreshRefused,
+            Reason::ResponseLost,
+            Reason::AccessRefused,
+            Reason::NotRefreshable,
+            Reason::Uninstalled,
+        ]
+        .map(Some);
         let said: Vec<_> = reasons.into_iter().chain([None]).map(|reason| failure(reason, "Zendesk")).collect();
         for (number, one) in said.iter().enumerate() {
             assert!(one.what.contains("Zendesk") && one.what.ends_with('.'), "{one:?}");

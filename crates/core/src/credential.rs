@@ -278,6 +278,8 @@ pub enum Reason {
     AccessRefused,
     /// The access token is over and there is no refresh token.
     NotRefreshable,
+    /// The provider says that the app was taken off there, and refuses the credential since.
+    Uninstalled,
 }
 
 impl Reason {
@@ -288,12 +290,13 @@ impl Reason {
             Self::ResponseLost => "response_lost",
             Self::AccessRefused => "access_refused",
             Self::NotRefreshable => "not_refreshable",
+            Self::Uninstalled => "uninstalled",
         }
     }
 
     /// Reads [`Self::as_str`] back.
     pub fn parse(word: &str) -> Option<Self> {
-        [Self::RefreshRefused, Self::ResponseLost, Self::AccessRefused, Self::NotRefreshable]
+        [Self::RefreshRefused, Self::ResponseLost, Self::AccessRefused, Self::NotRefreshable, Self::Uninstalled]
             .into_iter()
             .find(|reason| reason.as_str() == word)
     }
@@ -311,6 +314,7 @@ impl Reason {
             Self::AccessRefused => {
                 format!("{provider} refuses the credential. Usually the user was suspended, or the key was deleted.")
             }
+            Self::Uninstalled => format!("Somebody has taken the app off at {provider}."),
             Self::NotRefreshable => format!("The access is over, and {provider} gave nothing to renew it with."),
         }
     }

@@ -1,13 +1,15 @@
-//! What a provider sends by itself: how a request is proven to be its own, and what it means. All of it is pure, so that
+//! What a provider sends by itself: how a request is proven to be its own, and what it means. All of that is pure, so that
 //! nothing is asked of anybody while a delivery waits for its answer.
 //!
 //! - [`signature`]: HMACs over the raw body, as data.
 //! - [`digest`]: the key of an event that has no id of its own.
 //! - [`fate`]: what becomes of a proven one while its connector waits for a reconnect.
+//! - [`subscription`]: what makes a provider send, and what follows from how it is found there.
 
 mod digest;
 mod parking;
 mod signature;
+pub mod subscription;
 
 use std::time::Duration;
 
@@ -22,6 +24,7 @@ use url::Url;
 pub use digest::{digest, digest_of};
 pub use parking::{Fate, Parking, Refusal, fate};
 pub use signature::{Algorithm, Encoding, Signature, Stamp, StampUnit};
+pub use subscription::{Subscription, Subscriptions, Wanted};
 
 /// One way in which a provider tells of events. Several where it has several: Gmail's push and the channels of calendars.
 pub trait Webhook: Send + Sync {
@@ -40,6 +43,10 @@ pub trait Webhook: Send + Sync {
     /// id that the provider has told of it.
     fn is_about(&self, told: &str, account: &str, _account_id: Option<&str>) -> bool {
         told.eq_ignore_ascii_case(account)
+    }
+    /// How what makes the provider send is kept there; `None`: a person makes it, as [`WebhookFacts::steps`] say.
+    fn subscriptions(&self) -> Option<&dyn Subscriptions> {
+        None
     }
     /// Where the public keys of those who sign lie (RFC 7517); `None`: nobody signs with one.
     fn keys_url(&self) -> Option<Url> {

@@ -8,6 +8,7 @@ mod mail;
 mod model;
 mod push;
 mod scopes;
+mod subscriptions;
 mod tools;
 
 use std::time::Duration;
@@ -25,7 +26,7 @@ use holdfast_core::{
     webhook::Webhook,
 };
 
-use crate::push::Push;
+use crate::{push::Push, subscriptions::Watch};
 
 /// The provider's id.
 const ID: &str = "google";
@@ -67,8 +68,15 @@ impl Google {
         Hosts::substitute(ID, base).map(Self::at)
     }
 
+    /// Has Gmail tell of changes through this Pub/Sub topic, `projects/PROJECT/topics/NAME` of the OAuth app's own project.
+    #[must_use]
+    pub fn with_push_topic(mut self, topic: impl Into<String>) -> Self {
+        self.push.watch = Some(Watch { topic: topic.into() });
+        self
+    }
+
     fn at(hosts: Hosts) -> Self {
-        Self { push: Push { hosts: hosts.clone() }, hosts }
+        Self { push: Push { hosts: hosts.clone(), watch: None }, hosts }
     }
 }
 

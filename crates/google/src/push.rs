@@ -11,12 +11,14 @@ use base64::{
 use holdfast_core::{
     provider::{Hosts, below},
     webhook::{
-        Author, Delivery, Event, Key, NotProven, Proofs, Scope, SecretFrom, Topic, Unreadable, Webhook, WebhookFacts,
-        text_of,
+        Author, Delivery, Event, Key, NotProven, Proofs, Scope, SecretFrom, Subscriptions, Topic, Unreadable, Webhook,
+        WebhookFacts, text_of,
     },
 };
 use serde_json::Value;
 use url::Url;
+
+use crate::subscriptions::{self, Watch};
 
 static PUSH_FACTS: WebhookFacts = WebhookFacts {
     id: "gmail-push",
@@ -60,6 +62,8 @@ const STANDARD: GeneralPurpose = GeneralPurpose::new(&base64::alphabet::STANDARD
 #[derive(Clone, Debug)]
 pub(crate) struct Push {
     pub(crate) hosts: Hosts,
+    /// `None`: the operator has named no topic.
+    pub(crate) watch: Option<Watch>,
 }
 
 impl Webhook for Push {
@@ -90,6 +94,10 @@ impl Webhook for Push {
             account: Some(account.to_lowercase()),
             author: Author::Unknown,
         })
+    }
+
+    fn subscriptions(&self) -> Option<&dyn Subscriptions> {
+        self.watch.as_ref().map(|watch| watch as _)
     }
 
     fn keys_url(&self) -> Option<Url> {
@@ -133,6 +141,10 @@ impl Webhook for Channel {
             author: Author::Unknown,
         })
     }
+
+    fn subscriptions(&self) -> Option<&dyn Subscriptions> {
+        Some(&subscriptions::CHANNEL)
+    }
 }
 
 #[cfg(test)]
@@ -148,7 +160,7 @@ mod tests {
 
     #[test]
     fn a_push_names_a_mailbox_in_either_alphabet() {
-        let push = Push { hosts: Hosts::production() };
+        let push = Push { hosts: Hosts::production(), watch: None };
         let headers = HeaderMap::new();
         // {"emailAddress":"Ada@example.com","historyId":9876543210}, and one whose base64 has letters that differ.
         let data = "eyJlbWFpbEFkZHJlc3MiOiJBZGFAZXhhbXBsZS5jb20iLCJoaXN0b3J5SWQiOjk4NzY1NDMyMTB9";

@@ -2,12 +2,12 @@
 
 use holdfast_core::{
     ApiClient,
-    api_client::{Answered, ApiRequest},
+    api_client::{Answered, ApiRequest, segment},
     error::{ErrorKind, Result},
     wire,
 };
 use http::Method;
-use serde::de::DeserializeOwned;
+use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 use crate::{
@@ -180,6 +180,53 @@ fn page<'a>(request: ApiRequest<'a>, limit: u32, cursor: Option<&str>) -> ApiReq
         Some(cursor) => request.query("cursor", cursor),
         None => request,
     }
+}
+
+/// An HTTP integration, or one of another kind.
+#[derive(Deserialize)]
+pub(crate) struct Integration {
+    #[serde(deserialize_with = "wire::number")]
+    pub(crate) id: i64,
+    #[serde(default)]
+    pub(crate) deactivated_datetime: Option<String>,
+    /// What it sends, and where to; null where it is of another kind.
+    #[serde(default)]
+    pub(crate) http: Value,
+}
+
+/// On whose behalf integrations are called.
+const WEBHOOK: &str = "webhook";
+
+/// All of them. <https://developers.gorgias.com/reference/list-integrations>
+pub(crate) async fn integrations(api: &ApiClient) -> Result<Vec<Integration>> {
+    let mut all = Vec::new();
+    let mut cursor: Option<String> = None;
+    loop {
+        let request = page(api.get("api/integrations"), PER_PAGE, cursor.as_deref());
+        let listed: Listed<Integration> = fetch(api, WEBHOOK, request).await?;
+        let next = listed.next();
+        all.extend(listed.data);
+        match next {
+            Some(next) if cursor.as_ref() != Some(&next) => cursor = Some(next),
+            _ => return Ok(all),
+        }
+    }
+}
+
+/// Makes one, or changes this one. <https://developers.gorgias.com/reference/update-integration>
+pub(crate) async fn save_integration(
+    api: &ApiClient,
+    method: Method,
+    id: Option<&str>,
+    body: &Value,
+) -> Result<Integration> {
+    let path = id.map_or_else(|| "api/integrations".to_owned(), |id| format!("api/integrations/{}", segment(id)));
+    fetch(api, WEBHOOK, api.request(method, path).json(body)).await
+}
+
+/// Takes one away. <https://developers.gorgias.com/reference/delete-integration>
+pub(crate) async fn delete_integration(api: &ApiClient, id: &str) -> Result<()> {
+    done(WEBHOOK, api.request(Method::DELETE, format!("api/integrations/{}", segment(id)))).await.map(|_| ())
 }
 
 async fn fetch<T: DeserializeOwned>(api: &ApiClient, operation: &'static str, request: ApiRequest<'_>) -> Result<T> {

@@ -5,6 +5,7 @@ mod api;
 mod error;
 mod identity;
 mod model;
+mod subscriptions;
 mod tools;
 mod webhooks;
 
@@ -41,6 +42,8 @@ const SCOPES: &[Scope] = &[
     Scope { name: "customers:read", words: "See customers" },
     Scope { name: TICKETS, words: "See tickets and their messages" },
     Scope { name: "tickets:write", words: "Answer, change and open tickets" },
+    Scope { name: "integrations:read", words: "See whether Gorgias tells of its events" },
+    Scope { name: "integrations:write", words: "Have Gorgias tell of its events" },
 ];
 /// Without it there is no refresh token.
 const OFFLINE: &str = "offline";

@@ -4,12 +4,14 @@
 use std::time::Duration;
 
 use holdfast_core::webhook::{
-    Author, Delivery, Event, Key, NotProven, OwnLimit, Proofs, Scope, SecretFrom, Topic, Unreadable, Webhook,
-    WebhookFacts, digest_of, text_of,
+    Author, Delivery, Event, Key, NotProven, OwnLimit, Proofs, Scope, SecretFrom, Subscriptions, Topic, Unreadable,
+    Webhook, WebhookFacts, digest_of, text_of,
 };
 
+use crate::subscriptions;
+
 /// What carries the secret.
-const HEADER: &str = "x-holdfast-secret";
+pub(crate) const HEADER: &str = "x-holdfast-secret";
 /// Time-outs are tried again within minutes.
 const WINDOW: Duration = Duration::from_mins(10);
 
@@ -68,6 +70,10 @@ impl Webhook for Http {
             _ => Author::Unknown,
         };
         Ok(Event { key, kind, topic, subject: Some(subject), account: None, author })
+    }
+
+    fn subscriptions(&self) -> Option<&dyn Subscriptions> {
+        Some(&subscriptions::KEPT)
     }
 }
 

@@ -12,6 +12,7 @@ use crate::ledger::Ledger;
 use crate::zendesk::data::ADMIN;
 use crate::zendesk::token_endpoint::{DEFAULT_ACCESS_SECS, DEFAULT_REFRESH_SECS};
 use crate::zendesk::tokens::Lives;
+use crate::zendesk::webhooks::ZendeskWebhook;
 use crate::zendesk::{scene, seed};
 
 /// A grant without a consent page. What is absent gets the usual value.
@@ -93,6 +94,16 @@ impl Helpdesk {
             refresh_token: pair.refresh_token?,
             refresh_token_expires_in,
         })
+    }
+
+    /// Its webhooks, oldest first.
+    pub fn webhooks(&self) -> Vec<ZendeskWebhook> {
+        locked(&self.desk.data).webhooks.clone()
+    }
+
+    /// Changes them, as an administrator there may do at any time.
+    pub fn change_webhooks(&self, change: impl FnOnce(&mut Vec<ZendeskWebhook>)) {
+        change(&mut locked(&self.desk.data).webhooks);
     }
 
     /// Its numbers.

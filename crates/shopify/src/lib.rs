@@ -8,6 +8,7 @@ mod graph;
 mod identity;
 mod model;
 mod money;
+mod subscriptions;
 mod tools;
 mod webhooks;
 

@@ -5,10 +5,12 @@
 use std::sync::LazyLock;
 
 use holdfast_core::webhook::{
-    Author, Delivery, Encoding, Event, Key, NotProven, OwnLimit, Proofs, Scope, SecretFrom, Signature, Topic,
-    Unreadable, Webhook, WebhookFacts, digest_of, text_of,
+    Author, Delivery, Encoding, Event, Key, NotProven, OwnLimit, Proofs, Scope, SecretFrom, Signature, Subscriptions,
+    Topic, Unreadable, Webhook, WebhookFacts, digest_of, text_of,
 };
 use http::HeaderName;
+
+use crate::subscriptions;
 
 static FACTS: WebhookFacts = WebhookFacts {
     id: "topics",
@@ -77,6 +79,10 @@ impl Webhook for Topics {
         let key = Key::Digest(digest_of(&[&kind], &body), None);
         let account = shop.strip_suffix(".myshopify.com").unwrap_or(&shop).to_owned();
         Ok(Event { key, kind, topic, subject, account: Some(account), author: Author::Unknown })
+    }
+
+    fn subscriptions(&self) -> Option<&dyn Subscriptions> {
+        Some(&subscriptions::KEPT)
     }
 }
 

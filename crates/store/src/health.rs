@@ -204,7 +204,9 @@ impl Store {
             Admission::End(reason) => end_lane(tx, &patient.id, reason, change.at).await?,
         };
         if to == Health::Connected {
-            webhooks::recovered(tx, &patient.id).await?;
+            webhooks::recovered(tx, &patient.id, change.at).await?;
+        } else {
+            webhooks::rest(tx, &patient.id).await?;
         }
         let left: Vec<_> = effects.iter().copied().filter(|effect| !effect.is_immediate()).collect();
         outbox::insert(self, tx, &org, &connector, epoch, &left, &payload, change.at).await?;

@@ -97,8 +97,8 @@ pub use timeline::{Entry, ExchangeDay, Recovery, TimelineItem, is_timeline_curso
 pub use tool_calls::{Attempts, KeyUse};
 pub use users::{EmailTaken, FirstUser, NewUser, User};
 pub use webhooks::{
-    Arrived, Dedupe, Delivery, DeliveryFilter, DeliveryState, Endpoint, Known, NewEndpoint, Owner, Receiver, Rejection,
-    Rejections, TakenDelivery, Threshold, TurnedAway,
+    Arrived, Dedupe, Delivery, DeliveryFilter, DeliveryState, DueLook, Endpoint, Known, Looked, NewEndpoint,
+    NewlyConnected, Owner, Pace, Receiver, Rejection, Rejections, Subscribed, TakenDelivery, Threshold, TurnedAway,
 };
 
 pub use holdfast_core::ports::StoreError;

@@ -3,10 +3,12 @@
 //! - [`taken`]: what arrived, with its job, in one transaction.
 //! - [`work`]: what follows from it for agents.
 //! - [`refused`]: what was turned away, and when an address answers "gone".
+//! - [`subscriptions`]: what makes the provider send, and when it is looked at.
 //! - [`read`]: lists for people.
 
 mod read;
 mod refused;
+mod subscriptions;
 mod taken;
 mod work;
 
@@ -15,6 +17,7 @@ use holdfast_core::{
     AppId, ConnectorId, Health, OrgId,
     credential::hex,
     ports::{Changed, StoreError},
+    webhook::subscription::Standing,
 };
 use sea_orm::{ConnectionTrait, FromQueryResult};
 use secrecy::{ExposeSecret, SecretString};
@@ -30,6 +33,7 @@ use crate::{
 
 pub use read::{Delivery, DeliveryFilter};
 pub use refused::{Rejection, Rejections, Threshold, TurnedAway};
+pub use subscriptions::{DueLook, Looked, NewlyConnected, Pace, Subscribed};
 pub use taken::{Arrived, Dedupe, DeliveryState, TakenDelivery};
 
 /// An address that a provider sends to.
@@ -67,6 +71,8 @@ pub struct Endpoint {
     pub failures: u64,
     /// Since when.
     pub failing_since: Option<DateTime<Utc>>,
+    /// What makes the provider send there.
+    pub subscribed: Subscribed,
 }
 
 /// Whom an address serves.
@@ -144,6 +150,15 @@ struct Row {
     gone_at: Option<DateTime<Utc>>,
     failures: i64,
     failing_since: Option<DateTime<Utc>>,
+    receive: bool,
+    standing: Option<String>,
+    standing_words: Option<String>,
+    standing_since: Option<DateTime<Utc>>,
+    known: Option<Value>,
+    looked_at: Option<DateTime<Utc>>,
+    lapses_at: Option<DateTime<Utc>>,
+    look_at: Option<DateTime<Utc>>,
+    alarm_at: Option<DateTime<Utc>>,
     deleted_at: Option<DateTime<Utc>>,
     sealed_data_key: Option<Vec<u8>>,
 }
@@ -163,7 +178,8 @@ struct ReceiverRow {
 
 const SELECT: &str = "SELECT e.id, e.org_id, e.connector_id, e.app, e.provider, e.kind, e.sealed_secret, \
      e.sealed_previous, e.previous_until, e.created_at, e.first_at, e.accepted_at, e.refused, e.refused_since, e.gone_at, \
-     e.failures, e.failing_since, e.deleted_at, o.sealed_data_key FROM webhook_endpoints e \
+     e.failures, e.failing_since, e.receive, e.standing, e.standing_words, e.standing_since, e.known, e.looked_at, \
+     e.lapses_at, e.look_at, e.alarm_at, e.deleted_at, o.sealed_data_key FROM webhook_endpoints e \
      LEFT JOIN orgs o ON o.id = e.org_id WHERE ";
 const RECEIVER: &str = "SELECT c.id AS connector_id, c.org_id, c.provider, c.credential_id, k.provider AS app, c.account, \
      c.identity, c.health, c.health_since FROM connectors c JOIN credentials k ON k.id = c.credential_id WHERE ";
@@ -377,6 +393,23 @@ impl Store {
         let current = row.sealed_secret.as_deref().map(open);
         let previous = row.sealed_previous.as_deref().filter(|_| row.previous_until.is_some_and(|until| now < until));
         let unreadable = matches!(current, Some(None));
+        let standing = match &row.standing {
+            None => None,
+            Some(word) => {
+                Some(Standing::parse(word).ok_or_else(|| nonsense("webhook_endpoints", "standing", &row.id))?)
+            }
+        };
+        let subscribed = Subscribed {
+            receive: row.receive,
+            standing,
+            words: row.standing_words,
+            since: row.standing_since,
+            known: subscriptions::known(row.known),
+            looked_at: row.looked_at,
+            lapses_at: row.lapses_at,
+            look_at: row.look_at,
+            alarm_at: row.alarm_at,
+        };
         let secrets = current.flatten().into_iter().chain(previous.and_then(open)).collect();
         Ok(Endpoint {
             org,
@@ -394,6 +427,7 @@ impl Store {
             gone_at: row.gone_at,
             failures: row.failures.unsigned_abs(),
             failing_since: row.failing_since,
+            subscribed,
             id: row.id,
         })
     }
@@ -444,13 +478,17 @@ impl TryFrom<ReceiverRow> for Receiver {
 const RESET: &str = "refused = 0, refused_since = NULL, gone_at = NULL, gone_told_at = NULL, failures = 0, \
      failing_since = NULL, warned_at = NULL";
 
-/// The connector works again: its addresses take deliveries, whatever was turned away.
-pub(crate) async fn recovered(tx: &impl ConnectionTrait, connector: &str) -> Result<(), StoreError> {
+/// The connector works again: its addresses take deliveries, whatever was turned away, and their providers are asked
+/// whether they still send.
+pub(crate) async fn recovered(tx: &impl ConnectionTrait, connector: &str, at: DateTime<Utc>) -> Result<(), StoreError> {
+    subscriptions::verify(tx, connector, at).await?;
     let sql = format!(
         "UPDATE webhook_endpoints SET {RESET} WHERE connector_id = $1 AND (refused > 0 OR failures > 0 OR gone_at IS NOT NULL)"
     );
     sql::run(tx, "let webhooks take deliveries again", sql, values![connector]).await.map(|_| ())
 }
+
+pub(crate) use subscriptions::rest;
 
 /// The connector is deleted: its addresses stay known, so that senders are told, and their secrets go.
 pub(crate) async fn deleted(tx: &impl ConnectionTrait, connector: &str, at: DateTime<Utc>) -> Result<(), StoreError> {

@@ -5,6 +5,7 @@ mod api;
 mod error;
 mod identity;
 mod model;
+mod subscriptions;
 mod tools;
 mod webhooks;
 

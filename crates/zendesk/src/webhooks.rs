@@ -5,10 +5,12 @@ use std::{borrow::Cow, sync::LazyLock, time::Duration};
 
 use holdfast_core::webhook::{
     Algorithm, Author, Delivery, Encoding, Event, Key, NotProven, Proofs, Scope, SecretFrom, Signature, Stamp,
-    StampUnit, Topic, Unreadable, Webhook, WebhookFacts, digest_of, text_of,
+    StampUnit, Subscriptions, Topic, Unreadable, Webhook, WebhookFacts, digest_of, text_of,
 };
 use http::HeaderName;
 use serde_json::Value;
+
+use crate::subscriptions;
 
 /// Zendesk documents no tolerance. A retry after an outage may carry its first time.
 const TOLERANCE: Duration = Duration::from_mins(10);
@@ -74,6 +76,10 @@ impl Webhook for Events {
         };
         let subject = text_of(body.pointer("/detail/id"));
         Ok(Event { key: Key::Id(id), kind: word.to_owned(), topic, subject, account: None, author: author(&body) })
+    }
+
+    fn subscriptions(&self) -> Option<&dyn Subscriptions> {
+        Some(&subscriptions::KEPT)
     }
 }
 

@@ -33,10 +33,11 @@ pub(super) async fn of_app(
             _ => return Err(Refused::new(format!("the organisation has no OAuth app of its own for {name}"))),
         },
     };
-    let wish = Wish { kind: Some(facts.id.to_owned()), secret: secret.map(SecretString::from), rotate: false };
+    let wish =
+        Wish { kind: Some(facts.id.to_owned()), secret: secret.map(SecretString::from), rotate: false, receive: None };
     let made = manage::wish_of_app(app, &app_id, &wish, "command line").await.map_err(|error| match error {
         NotMade::NoSuchWay => Refused::new(format!("{name} tells of nothing in this way")),
-        NotMade::BadSecret(why) => Refused::new(why),
+        NotMade::BadSecret(why) | NotMade::NotKept(why) => Refused::new(why),
         NotMade::Store(error) => error.into(),
     })?;
     let url = manage::address(app, &made.endpoint);

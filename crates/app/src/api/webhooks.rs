@@ -9,7 +9,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use chrono::{DateTime, Utc};
-use holdfast_store::{Endpoint, Rejection};
+use holdfast_store::{Endpoint, Rejection, Subscribed};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -18,7 +18,10 @@ use utoipa::ToSchema;
 use super::{List, OptionalBody, Path, caller::Caller};
 use crate::{
     app::App,
-    hooks::manage::{self, Made, NotMade, Standing, Wish},
+    hooks::{
+        manage::{self, Made, NotMade, Standing, Wish},
+        subscriptions,
+    },
     problem::Problem,
     words,
 };
@@ -30,8 +33,15 @@ pub(super) struct WebhookBody {
     kind: String,
     /// Where the provider sends to. It never changes.
     url: String,
+    /// `subscribing` (it is being made at the provider), `not_subscribed` (that is not possible, see `subscription`),
     /// `waiting` (nothing has come yet), `active`, `needs_secret`, `failing` or `gone` (it answers 410).
     status: &'static str,
+    /// Whether events are wanted, and the provider's side is made and kept here.
+    receive: bool,
+    /// Whether that is possible with this provider; if not, `steps` say what a person does there.
+    can_receive: bool,
+    /// The provider's side, as it was seen last; null: nobody has looked.
+    subscription: Option<SubscriptionBody>,
     /// When the provider stops by itself; null: it does not, or nothing is known of it.
     lapses_at: Option<DateTime<Utc>>,
     /// When the first delivery was accepted.
@@ -60,13 +70,17 @@ pub(super) struct WebhookBody {
 
 impl WebhookBody {
     pub(super) fn of(app: &App, endpoint: &Endpoint) -> Option<Self> {
-        let facts = manage::adapter(app, endpoint)?.facts();
+        let way = manage::adapter(app, endpoint)?;
+        let facts = way.facts();
         let settings = &app.config.webhooks;
         Some(Self {
             kind: endpoint.kind.clone(),
             url: manage::address(app, endpoint),
             status: Standing::of(app, endpoint, facts).as_str(),
-            lapses_at: None,
+            receive: endpoint.subscribed.receive,
+            can_receive: subscriptions::is_kept(app, &endpoint.provider, way),
+            subscription: SubscriptionBody::of(&endpoint.subscribed),
+            lapses_at: endpoint.subscribed.lapses_at,
             first_at: endpoint.first_at,
             accepted_at: endpoint.accepted_at,
             refused: endpoint.refused,
@@ -78,6 +92,33 @@ impl WebhookBody {
             warn_after: manage::warn_at(app, facts),
             maybe_off_at_provider: manage::maybe_off(endpoint, facts),
             previous_secret_until: endpoint.previous_until,
+        })
+    }
+}
+
+/// What makes the provider send.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+struct SubscriptionBody {
+    /// `made`, `forbidden` (the provider does not allow it), `failing` (it could not be asked) or `removed`.
+    state: &'static str,
+    /// Since when.
+    since: Option<DateTime<Utc>>,
+    /// Why, and what to do about it.
+    words: Option<String>,
+    /// The ids at the provider.
+    ids: Vec<String>,
+    /// When the provider was asked last, and answered.
+    looked_at: Option<DateTime<Utc>>,
+}
+
+impl SubscriptionBody {
+    fn of(subscribed: &Subscribed) -> Option<Self> {
+        Some(Self {
+            state: subscribed.standing?.as_str(),
+            since: subscribed.since,
+            words: subscribed.words.clone(),
+            ids: subscribed.known.iter().map(|one| one.id.clone()).collect(),
+            looked_at: subscribed.looked_at,
         })
     }
 }
@@ -121,6 +162,9 @@ pub(super) struct WishBody {
     /// Whether a new secret is made here. The one before counts for a while longer.
     #[serde(default)]
     rotate_secret: bool,
+    /// True: events are wanted; the webhook is made at the provider and kept there. False: it is taken away there. Not
+    /// said: as before.
+    receive: Option<bool>,
 }
 
 /// The webhook, with the secret if one was made just now: it is shown this once.
@@ -184,7 +228,7 @@ pub(super) async fn make(
 ) -> Result<Response, Problem> {
     caller.needs("connectors:write")?;
     let snapshot = caller.connector(&app, &id).await?.snapshot;
-    let wish = Wish { kind: body.kind, secret: body.secret, rotate: body.rotate_secret };
+    let wish = Wish { kind: body.kind, secret: body.secret, rotate: body.rotate_secret, receive: body.receive };
     let (provider, actor) = (&snapshot.provider, caller.actor());
     let made = manage::wish(&app, caller.org(), &snapshot.connector, provider, &wish, &actor).await;
     let Made { endpoint, secret, new } = made.map_err(|error| match error {
@@ -193,6 +237,7 @@ pub(super) async fn make(
             Problem::invalid("kind", format!("{name} tells of nothing in this way, or this adapter does not hear it."))
         }
         NotMade::BadSecret(why) => Problem::invalid("secret", why),
+        NotMade::NotKept(why) => Problem::invalid("receive", why),
         NotMade::Store(error) => error.into(),
     })?;
     let webhook = WebhookBody::of(&app, &endpoint).ok_or_else(|| Problem::not_found("webhook"))?;

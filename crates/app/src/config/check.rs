@@ -357,6 +357,10 @@ fn webhooks(config: &Config) -> Result<(), Problem> {
             format!("{} is not usable; allowed is 60 s and more", secs(value))
         })?;
     }
+    let look = Duration::from_mins(1)..=Duration::from_hours(24);
+    ensure(look.contains(&webhooks.look), &["webhooks.look_secs"], || {
+        format!("{} is not usable; allowed is 60 s to a day (86400 s)", secs(webhooks.look))
+    })?;
     let (warn, gone) = (webhooks.warn_after, webhooks.gone_after);
     ensure(warn < gone, &["webhooks.warn_after", "webhooks.gone_after"], || {
         format!("people are to be warned ({warn}) before a webhook says that it is gone ({gone})")

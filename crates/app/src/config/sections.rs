@@ -310,6 +310,9 @@ pub struct ProviderConfig {
     /// How long it takes a used refresh token again.
     #[serde(default, rename = "reuse_grace_secs", deserialize_with = "optional::secs")]
     pub reuse_grace: Option<Duration>,
+    /// Where Gmail publishes changes.
+    #[serde(default)]
+    pub push_topic: Option<String>,
 }
 
 /// `[network]`

@@ -39,6 +39,11 @@ pub struct WebhooksConfig {
     /// How long a secret counts after it was changed.
     #[serde(rename = "secret_overlap_secs", deserialize_with = "parsed::secs")]
     pub secret_overlap: Duration,
+    /// Whether a connector that a person connects receives events at once, where its provider can be told so.
+    pub make_on_connect: bool,
+    /// Between two looks at what makes a provider send.
+    #[serde(rename = "look_secs", deserialize_with = "parsed::secs")]
+    pub look: Duration,
     /// How long bodies are kept.
     #[serde(rename = "keep_bodies_secs", deserialize_with = "parsed::secs")]
     pub keep_bodies: Duration,

@@ -6,13 +6,14 @@ use holdfast_core::{
     AppId, ConnectorId, OrgId,
     credential::hex,
     mask,
-    ports::StoreError,
-    webhook::{SecretFrom, Webhook, WebhookFacts},
+    ports::{Changed, StoreError},
+    webhook::{Scope, SecretFrom, Webhook, WebhookFacts, subscription::Standing as Subscription},
 };
 use holdfast_store::{Endpoint, NewEndpoint, Owner};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
 
+use super::subscriptions;
 use crate::app::App;
 
 /// Of a secret that a person brings: shorter ones are guessed, longer ones are something else.
@@ -23,6 +24,10 @@ const SECRET_CHARS: std::ops::RangeInclusive<usize> = 8..=512;
 pub(crate) enum Standing {
     /// It takes deliveries.
     Active,
+    /// It is to be made at the provider, and nobody has come to that yet.
+    Subscribing,
+    /// It is to be made at the provider, and that is not possible.
+    NotSubscribed,
     /// Nothing has come yet.
     Waiting,
     /// It cannot take any before somebody brings its secret.
@@ -36,9 +41,20 @@ pub(crate) enum Standing {
 impl Standing {
     /// By what is known of it.
     pub(crate) fn of(app: &App, endpoint: &Endpoint, facts: &WebhookFacts) -> Self {
-        let needs = !matches!(facts.secret, SecretFrom::OAuthApp) && endpoint.secrets.is_empty();
+        let needs =
+            !matches!(facts.secret, SecretFrom::OAuthApp) && endpoint.secrets.is_empty() && !by_app(endpoint, facts);
+        let subscribed = &endpoint.subscribed;
+        let absent = match subscribed.standing {
+            Some(Subscription::Forbidden) => true,
+            Some(Subscription::Failing) => subscribed.known.is_empty(),
+            Some(Subscription::Made | Subscription::Removed) | None => false,
+        };
         if endpoint.gone_at.is_some() {
             Self::Gone
+        } else if subscribed.receive && absent {
+            Self::NotSubscribed
+        } else if subscribed.receive && subscribed.standing != Some(Subscription::Made) && subscribed.known.is_empty() {
+            Self::Subscribing
         } else if needs {
             Self::NeedsSecret
         } else if endpoint.failures >= warn_at(app, facts) {
@@ -54,6 +70,8 @@ impl Standing {
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Active => "active",
+            Self::Subscribing => "subscribing",
+            Self::NotSubscribed => "not_subscribed",
             Self::Waiting => "waiting",
             Self::NeedsSecret => "needs_secret",
             Self::Failing => "failing",
@@ -71,6 +89,8 @@ pub(crate) struct Wish {
     pub(crate) secret: Option<SecretString>,
     /// Another one, made here.
     pub(crate) rotate: bool,
+    /// Whether its provider's side is kept here from now on; `None`: as before.
+    pub(crate) receive: Option<bool>,
 }
 
 /// What came of it.
@@ -89,6 +109,8 @@ pub(crate) enum NotMade {
     NoSuchWay,
     /// What was brought is no secret, or none is wanted; why.
     BadSecret(&'static str),
+    /// Its provider's side cannot be kept here; why.
+    NotKept(&'static str),
     /// Something of ours.
     Store(StoreError),
 }
@@ -97,6 +119,11 @@ impl From<StoreError> for NotMade {
     fn from(error: StoreError) -> Self {
         Self::Store(error)
     }
+}
+
+/// Whether its provider, though it is kept here, sends to the address of the whole OAuth app: Gmail's push does.
+pub(crate) fn by_app(endpoint: &Endpoint, facts: &WebhookFacts) -> bool {
+    endpoint.subscribed.receive && facts.scope == Scope::App && facts.secret == SecretFrom::Sender
 }
 
 /// The adapter's part for an address.
@@ -145,8 +172,31 @@ pub(crate) async fn wish(
     wish: &Wish,
     actor: &str,
 ) -> Result<Made, NotMade> {
-    let facts = way(app, provider, wish.kind.as_deref()).ok_or(NotMade::NoSuchWay)?.facts();
-    grant(app, Some(org), &Owner::Connector(connector.clone()), provider, facts, wish, actor).await
+    let way = way(app, provider, wish.kind.as_deref()).ok_or(NotMade::NoSuchWay)?;
+    if wish.receive == Some(true) {
+        if way.subscriptions().is_none() {
+            return Err(NotMade::NotKept("A person has to set it up at the provider, as the steps say."));
+        }
+        if !subscriptions::is_kept(app, provider, way) {
+            return Err(NotMade::NotKept("The provider does not reach this instance: its public_url is on loopback."));
+        }
+    }
+    let owner = Owner::Connector(connector.clone());
+    let mut made = grant(app, Some(org), &owner, provider, way.facts(), wish, actor).await?;
+    let now = app.seams.clock.now();
+    // Whatever was done may be what it waited for.
+    let switched = match wish.receive {
+        Some(receive) => app.store.set_receive(&made.endpoint, receive, actor, now).await? == Changed::Yes,
+        None => false,
+    };
+    if !switched {
+        app.store.look_soon(&made.endpoint, now).await?;
+    }
+    app.hooks.due.notify_one();
+    if let Some(endpoint) = find(app, Some(org), &owner, way.facts().id, now).await? {
+        made.endpoint = endpoint;
+    }
+    Ok(made)
 }
 
 /// The same of an OAuth app, whose address serves all of its connectors.
@@ -176,7 +226,7 @@ async fn grant(
     let first = brought.as_ref().or(made.as_ref());
     let new = NewEndpoint { org, owner, provider, kind: facts.id, secret: first, at: now, actor };
     let (endpoint, changed) = app.store.make_endpoint(&new).await?;
-    let is_new = changed == holdfast_core::ports::Changed::Yes;
+    let is_new = changed == Changed::Yes;
     let mut shown = made.filter(|_| is_new);
     if !is_new {
         app.store.enable_endpoint(&endpoint, actor, now).await?;
@@ -237,7 +287,7 @@ fn checked(facts: &WebhookFacts, secret: &SecretString) -> Result<SecretString, 
     Ok(SecretString::from(text))
 }
 
-fn new_secret(app: &App) -> SecretString {
+pub(super) fn new_secret(app: &App) -> SecretString {
     let mut random = [0; 32];
     app.seams.random.fill(&mut random);
     SecretString::from(hex(&random))

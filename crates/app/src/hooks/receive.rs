@@ -12,7 +12,9 @@ use axum::{
 use holdfast_core::{
     AppId,
     ports::StoreError,
-    webhook::{Challenge, Delivery, Event, Fate, NotProven, Proofs, Refusal, SecretFrom, Unreadable, Webhook, fate},
+    webhook::{
+        Challenge, Delivery, Event, Fate, NotProven, Proofs, Refusal, SecretFrom, Topic, Unreadable, Webhook, fate,
+    },
 };
 use holdfast_store::{Arrived, Endpoint, Known, Owner, Receiver, TakenDelivery};
 use metrics::counter;
@@ -22,7 +24,7 @@ use tracing::{error, info, warn};
 use super::{
     body::{self, NoBody},
     manage::{adapter, warn_at},
-    masked,
+    masked, subscriptions,
     tally::Turned,
 };
 use crate::{app::App, metrics::DELIVERIES, problem::Problem};
@@ -270,7 +272,15 @@ impl Here<'_> {
             at: self.delivery.now,
         };
         let taken = self.app.store.take_delivery(&arrived).await?;
+        if let Ok(event) = event
+            && event.topic == Topic::AccountRemoved
+        {
+            subscriptions::removal_told(self.app, self.endpoint, receiver, event, self.delivery.now).await?;
+        }
         self.app.hooks.tally.accepted(&self.endpoint.id);
+        if let Owner::App(_) = self.endpoint.owner {
+            self.app.store.note_heard_for(&receiver.connector, &self.endpoint.kind, self.delivery.now).await?;
+        }
         let outcome = match taken {
             TakenDelivery::Again => Outcome::Again,
             TakenDelivery::New(..) if parked => Outcome::Parked,

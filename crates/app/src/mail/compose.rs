@@ -12,7 +12,8 @@ use super::{
     link::{self, LINK_LIFE, ReconnectLink},
     templates::{
         AppRefused, BackAgain, Button, ConnectorNeedsYou, EndingSoon, EndpointStopped, ExpiresSoon, Failed, Frame,
-        MustReconnect, NobodyTold, Recovered, Rendered, SeveralConnectorsNeedYou, ToReconnect, WebhookStopped, render,
+        MustReconnect, NobodyTold, Recovered, Rendered, SeveralConnectorsNeedYou, ToReconnect, WebhookNotSent,
+        WebhookStopped, render,
     },
     text::line,
 };
@@ -368,9 +369,23 @@ async fn must_reconnect(app: &App, mail: &ClaimedMail, reader: &Reader) -> anyho
 async fn webhook_stopped(app: &App, mail: &ClaimedMail, reader: &Reader) -> anyhow::Result<Option<Rendered>> {
     let Some(org) = &mail.org else { return Ok(None) };
     let endpoint = mail.about["endpoint"].as_str().unwrap_or_default();
-    let Some(trouble) = app.store.find_webhook_trouble(org, endpoint).await? else { return Ok(None) };
+    let not_sent = mail.about["not_sent"].as_bool().unwrap_or_default();
+    let Some(trouble) = app.store.find_webhook_trouble(org, endpoint, not_sent).await? else { return Ok(None) };
     let Some(view) = app.store.find_connector(org, trouble.connector.as_str()).await? else { return Ok(None) };
     let provider = provider_name(app, &view.snapshot.provider);
+    if not_sent {
+        let button =
+            Button { url: format!("{}/webhook", page(app, &view.snapshot)), label: "Look at the webhook".to_owned() };
+        let context = WebhookNotSent {
+            frame: frame(app, Some(org), reader, Some(button)).await?,
+            name: connector_name(app, &view),
+            account: account_name(app, &view),
+            since: moment(trouble.since),
+            why: line(trouble.not_sent.as_deref().unwrap_or_default(), 2 * WORDS),
+            provider,
+        };
+        return Ok(Some(render(&app.views, &context)?));
+    }
     let facts = hooks::manage::way(app, &view.snapshot.provider, Some(&trouble.kind))
         .map(holdfast_core::webhook::Webhook::facts);
     let reason = words::turned_away(trouble.reason.as_deref().unwrap_or_default());

@@ -258,6 +258,19 @@ pub(super) struct EndpointStopped {
     pub(super) kept: String,
 }
 
+/// A webhook whose provider does not send, and nothing of ours helps.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct WebhookNotSent {
+    #[serde(flatten)]
+    pub(super) frame: Frame,
+    pub(super) name: String,
+    pub(super) account: String,
+    pub(super) provider: String,
+    pub(super) since: String,
+    /// Why, and what to do about it.
+    pub(super) why: String,
+}
+
 /// Subject, text and HTML.
 pub(super) fn render<T: Template>(views: &Views, context: &T) -> anyhow::Result<Rendered> {
     let mut context = serde_json::to_value(context)?;
@@ -310,6 +323,7 @@ templates! {
     MustReconnect = "must_reconnect", tests::must_reconnect();
     WebhookStopped = "webhook_stopped", tests::webhook_stopped();
     EndpointStopped = "endpoint_stopped", tests::endpoint_stopped();
+    WebhookNotSent = "webhook_not_sent", tests::webhook_not_sent();
 }
 
 #[cfg(test)]
@@ -458,6 +472,18 @@ mod tests {
             reminder: true,
             connectors: vec![one("Acme <support>", "acme.zendesk.com"), one("Globex", "globex.zendesk.com")],
             more: 28,
+        }
+    }
+
+    pub(super) fn webhook_not_sent() -> WebhookNotSent {
+        WebhookNotSent {
+            frame: frame("an admin", Some(("https://hub.example/connectors/con_1/webhook", "Look at the webhook"))),
+            name: "Acme <Support>".to_owned(),
+            account: "acme.zendesk.com".to_owned(),
+            provider: "Zendesk".to_owned(),
+            since: "29 November 2026, 10:00 UTC".to_owned(),
+            why: "The user who connected Zendesk may not do this. Zendesk lets only administrators make webhooks."
+                .to_owned(),
         }
     }
 

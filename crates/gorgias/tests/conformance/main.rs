@@ -6,3 +6,4 @@ mod changes;
 mod connection;
 mod reading;
 mod rig;
+mod webhooks;

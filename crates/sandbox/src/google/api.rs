@@ -3,7 +3,7 @@
 use axum::response::Response;
 
 use super::state::Bearer;
-use super::{Google, calendar, error, gmail, sheets, userinfo};
+use super::{Google, calendar, error, gmail, push, sheets, userinfo};
 use crate::clock::pause;
 use crate::desk::{World, locked};
 use crate::faults::hang_up;
@@ -23,10 +23,13 @@ pub(super) async fn serve(world: &World, google: &Google, host: &str, request: &
         return hang_up();
     }
     pause(delay).await;
-    if let Some(canned) = canned {
+    if let Some(canned) = canned.as_ref().filter(|canned| !canned.after_processing) {
         return canned.respond(&[]);
     }
     let answer = answer(world, google, host, request, now_ms);
+    if let Some(canned) = canned.filter(|_| answer.status.is_success()) {
+        return canned.respond(&[]);
+    }
     if answer.status == 401 {
         google.counts.unauthorized.up();
     }
@@ -49,6 +52,9 @@ fn answer(world: &World, google: &Google, host: &str, request: &Request, now_ms:
         }
         ("www.googleapis.com", ["calendar", "v3", "calendars", calendar, "events", rest @ ..]) => {
             calendar::serve(&mut state, &call, calendar, rest)
+        }
+        ("www.googleapis.com", ["calendar", "v3", "channels", "stop"]) if request.method == "POST" => {
+            push::close(&mut state, &call)
         }
         ("sheets.googleapis.com", ["v4", "spreadsheets", id, "values", range]) => {
             sheets::serve(&mut state, &call, id, range)

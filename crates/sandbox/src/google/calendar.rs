@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::api::{Call, no_such_method, page_start, page_token};
 use super::error::{error, not_found};
+use super::push;
 use super::state::{Event, Person, State};
 use crate::http::Answer;
 
@@ -62,6 +63,13 @@ pub(super) fn serve(state: &mut State, call: &Call<'_>, calendar: &str, rest: &[
         ("POST", []) => {
             call.needs(&WRITE, &["sendUpdates", "conferenceDataVersion", "maxAttendees", "supportsAttachments"], &[])?;
             if known { insert(person, call, &url) } else { Err(no_calendar()) }
+        }
+        ("POST", ["watch"]) => {
+            if known {
+                push::open(person, call)
+            } else {
+                Err(no_calendar())
+            }
         }
         _ => Err(no_such_method()),
     }

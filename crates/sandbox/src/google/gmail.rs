@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::api::{Call, no_such_method, page_start, page_token};
 use super::error::{error, invalid, not_found};
 use super::mime::{Sent, addresses, bare_subject, ids};
+use super::push;
 use super::query::Query;
 use super::state::{Mail, State};
 use crate::http::Answer;
@@ -30,6 +31,8 @@ pub(super) fn serve(state: &mut State, call: &Call<'_>, user: &str, rest: &[&str
         ("GET", ["messages", id, "attachments", attachment]) => attached(state, call, id, attachment),
         ("GET", ["threads", id]) => thread(state, call, id),
         ("GET", ["history"]) => history(state, call),
+        ("POST", ["watch"]) => push::watch(state, call),
+        ("POST", ["stop"]) => push::stop(state, call),
         _ => Err(no_such_method()),
     }
 }

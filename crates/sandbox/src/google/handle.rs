@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::consent::consent;
+use super::push::{CalendarChannel, GmailWatch};
 use super::state::{AUTH, CodeFacts, GoogleOptions, State};
 use super::{Google, gmail, seed};
 use crate::counters::Counters;
@@ -174,6 +175,17 @@ impl GoogleRig {
     /// A mail of one text comes in. Answers its id.
     pub fn receive_text(&self, who: &str, headers: &[(&str, &str)], text: &str) -> Option<String> {
         self.receive(who, seed::plain(headers, text))
+    }
+
+    /// The watch of a mailbox, as it was asked for last; also one that is over.
+    pub fn watch(&self, who: &str) -> Option<GmailWatch> {
+        self.with(who, |state, sub| state.people.get(sub).and_then(|person| person.watch.clone())).flatten()
+    }
+
+    /// The channels of a calendar, oldest first.
+    pub fn channels(&self, who: &str) -> Vec<CalendarChannel> {
+        let of = |state: &mut State, sub: &str| state.people.get(sub).map(|person| person.channels.clone());
+        self.with(who, of).flatten().unwrap_or_default()
     }
 
     /// Forgets history and sync tokens of before now.

@@ -10,6 +10,7 @@ mod error;
 mod gmail;
 mod handle;
 mod mime;
+mod push;
 mod query;
 mod seed;
 mod sheets;
@@ -30,6 +31,7 @@ use crate::faults::{Faults, Gate};
 use crate::http::{Answer, Request};
 
 pub use handle::{GoogleGrant, GoogleRig};
+pub use push::{CalendarChannel, GmailWatch};
 pub use state::GoogleOptions;
 pub(crate) use state::State;
 

@@ -87,6 +87,8 @@ impl State {
             events: Vec::new(),
             calendar_seq: 0,
             oldest_sync: 0,
+            watch: None,
+            channels: Vec::new(),
         };
         self.people.insert(sub.to_owned(), person);
     }

@@ -7,6 +7,8 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::push::{CalendarChannel, GmailWatch};
+
 use crate::clock::random_bytes;
 
 pub(super) const AUTH: &str = "https://www.googleapis.com/auth/";
@@ -97,6 +99,10 @@ pub(crate) struct Person {
     pub(super) calendar_seq: u64,
     /// Sync tokens of before this are refused.
     pub(super) oldest_sync: u64,
+    #[serde(default)]
+    pub(super) watch: Option<GmailWatch>,
+    #[serde(default)]
+    pub(super) channels: Vec<CalendarChannel>,
 }
 
 /// A mail in a mailbox.

@@ -9,7 +9,7 @@ use super::account::{Place, Rules};
 use super::data::{User, moment};
 use super::error::{error, forbidden, not_found, unauthorized};
 use super::lists::{OF_ALL, Page, params};
-use super::{changes, customers, tickets};
+use super::{changes, customers, integrations, tickets};
 use crate::clock::pause;
 use crate::desk::{World, locked};
 use crate::faults::{Canned, hang_up};
@@ -109,7 +109,12 @@ fn route(place: &Place, request: &Request, rules: Rules, now_ms: i64) -> Result<
         ("GET", ["messages"]) => tickets::messages(&call),
         ("POST", ["tickets", id, "messages"]) => changes::send(&call, id),
         ("POST" | "PUT" | "DELETE", ["tickets", id, "tags"]) => changes::tags(&call, id),
-        (_, ["account" | "users" | "teams" | "customers" | "search" | "tickets" | "messages", ..]) => {
+        ("GET", ["integrations"]) => integrations::list(&call),
+        ("POST", ["integrations"]) => integrations::create(&call),
+        ("GET", ["integrations", id]) => integrations::one(&call, id),
+        ("PUT", ["integrations", id]) => integrations::update(&call, id),
+        ("DELETE", ["integrations", id]) => integrations::delete(&call, id),
+        (_, ["account" | "users" | "teams" | "customers" | "search" | "tickets" | "messages" | "integrations", ..]) => {
             Err(error(405, "The method is not allowed for the requested URL."))
         }
         _ => Err(not_found("The requested URL")),

@@ -37,6 +37,9 @@ pub(crate) struct Data {
     pub(crate) views: BTreeMap<i64, String>,
     /// Addresses that mail is sent from and comes in at.
     pub(crate) addresses: Vec<String>,
+    /// Oldest first.
+    #[serde(default)]
+    pub(crate) integrations: Vec<Value>,
     pub(crate) last_ticket: i64,
     pub(crate) last_id: i64,
 }

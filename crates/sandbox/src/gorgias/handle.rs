@@ -155,6 +155,16 @@ impl Gorgias {
         all.into_iter().filter_map(|ticket| ticket["id"].as_i64()).collect()
     }
 
+    /// The HTTP integrations, as the API shows them.
+    pub fn integrations(&self) -> Vec<Value> {
+        locked(&self.place.data).integrations.clone()
+    }
+
+    /// Changes them, as people there may do at any time; and Gorgias itself, after too many failures.
+    pub fn change_integrations(&self, change: impl FnOnce(&mut Vec<Value>)) {
+        change(&mut locked(&self.place.data).integrations);
+    }
+
     /// Changes a ticket, as people there may do at any time. False when there is no such ticket.
     pub fn change_ticket(&self, id: i64, change: impl FnOnce(&mut Value)) -> bool {
         let mut data = locked(&self.place.data);

@@ -10,6 +10,7 @@ mod customers;
 mod data;
 mod error;
 mod handle;
+mod integrations;
 mod limits;
 mod lists;
 mod seed;

@@ -117,6 +117,7 @@ fn answer(world: &World, shop: &Place, request: &Request) -> Result<Answer, Answ
 /// Everything dies.
 pub(crate) fn uninstall(world: &World, shop: &Place) -> u64 {
     let died = locked(&shop.tokens).uninstall(world.clock.now_ms());
+    locked(&shop.data).webhooks.clear();
     shop.counts.revocations.by(died);
     died
 }

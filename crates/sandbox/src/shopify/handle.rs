@@ -46,6 +46,16 @@ impl Shop {
         &self.place.name
     }
 
+    /// The app's webhook subscriptions, oldest first: `id`, `topic`, `uri`.
+    pub fn webhooks(&self) -> Vec<Value> {
+        locked(&self.place.data).webhooks.clone()
+    }
+
+    /// Changes them: Shopify deletes one that has failed too often.
+    pub fn change_webhooks(&self, change: impl FnOnce(&mut Vec<Value>)) {
+        change(&mut locked(&self.place.data).webhooks);
+    }
+
     /// `acme.myshopify.com`.
     pub fn domain(&self) -> String {
         self.place.domain()

@@ -14,6 +14,7 @@ pub(crate) mod shop;
 mod source;
 mod token_endpoint;
 mod tokens;
+mod webhooks;
 
 pub use consent::callback_hmac;
 pub use handle::{OfflineToken, Shop};

@@ -61,6 +61,9 @@ pub(crate) struct Data {
     pub(crate) customers: Vec<Value>,
     /// By title.
     pub(crate) products: Vec<Value>,
+    /// Of the app, oldest first.
+    #[serde(default)]
+    pub(crate) webhooks: Vec<Value>,
     pub(crate) last_id: i64,
     /// Input and answer of each refund, by its idempotency key.
     pub(crate) refunds: HashMap<String, (Value, Value)>,

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::graphql::run::{Source, error, is_cursor};
 use super::shop::{Data, Place, Rules};
-use super::{orders, search};
+use super::{orders, search, webhooks};
 use crate::clock::iso;
 use crate::options::CLIENT_ID;
 
@@ -50,6 +50,7 @@ impl Root<'_> {
         }
         let list = match kind {
             "orders" => &self.data.orders,
+            "webhooks" => &self.data.webhooks,
             "customers" => &self.data.customers,
             _ => &self.data.products,
         };
@@ -130,6 +131,16 @@ impl Source for Root<'_> {
                 self.needs("write_orders", "refundCreate")?;
                 orders::refund(self.data, idempotency_key, arguments, &iso(self.now_ms))
             }
+            "webhookSubscriptions" => self.list("webhooks", arguments),
+            "webhookSubscriptionCreate" => {
+                let topic = text("topic");
+                if topic.starts_with("ORDERS_") || topic == "REFUNDS_CREATE" {
+                    self.needs("read_orders", "webhookSubscriptionCreate")?;
+                }
+                Ok(webhooks::create(self.data, arguments))
+            }
+            "webhookSubscriptionUpdate" => Ok(webhooks::update(self.data, arguments)),
+            "webhookSubscriptionDelete" => Ok(webhooks::delete(self.data, arguments)),
             "appUninstall" => {
                 self.taken_off = true;
                 Ok(json!({"app": {"id": "gid://shopify/App/1", "title": CLIENT_ID}, "userErrors": []}))

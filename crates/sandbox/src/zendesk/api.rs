@@ -12,7 +12,7 @@ use crate::zendesk::data::Role;
 use crate::zendesk::limits::Room;
 use crate::zendesk::scopes::Scopes;
 use crate::zendesk::token_endpoint::oauth_error;
-use crate::zendesk::{help_center, people, ticket_changes, tickets};
+use crate::zendesk::{help_center, people, ticket_changes, tickets, webhooks};
 
 /// Whoever sent credentials that are good.
 #[derive(Debug)]
@@ -148,6 +148,13 @@ fn route(world: &World, desk: &Desk, request: &Request, now_ms: i64) -> Result<A
         ("GET", ["tickets", id, "comments"]) => tickets::comments(&call, id),
         ("GET", ["tickets", id, "tags"]) => tickets::tags(&call, id),
         ("POST" | "PUT" | "DELETE", ["tickets", id, "tags"]) => ticket_changes::change_tags(&call, id),
+        ("GET", ["webhooks"]) => webhooks::list(&call),
+        ("POST", ["webhooks"]) => webhooks::create(&call),
+        ("GET", ["webhooks", id]) => webhooks::show(&call, id),
+        ("PUT", ["webhooks", id]) => webhooks::update(&call, id),
+        ("DELETE", ["webhooks", id]) => webhooks::delete(&call, id),
+        ("GET", ["webhooks", id, "signing_secret"]) => webhooks::signing_secret(&call, id, false),
+        ("POST", ["webhooks", id, "signing_secret"]) => webhooks::signing_secret(&call, id, true),
         _ => Err(Answer::json(404, json!({"error": "InvalidEndpoint", "description": "Not found"}))),
     }
 }

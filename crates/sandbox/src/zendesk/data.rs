@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::clock::iso;
 use crate::options::Scene;
+use crate::zendesk::webhooks::ZendeskWebhook;
 use crate::zendesk::{scene, seed};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -107,6 +108,8 @@ pub(crate) struct Data {
     pub(crate) group_id: i64,
     pub(crate) last_ticket: i64,
     pub(crate) last_event: i64,
+    #[serde(default)]
+    pub(crate) webhooks: Vec<ZendeskWebhook>,
 }
 
 impl Data {

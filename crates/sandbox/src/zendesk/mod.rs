@@ -17,6 +17,7 @@ mod ticket_changes;
 mod tickets;
 pub(crate) mod token_endpoint;
 pub(crate) mod tokens;
+pub(crate) mod webhooks;
 
 use std::sync::Arc;
 

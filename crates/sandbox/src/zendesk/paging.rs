@@ -89,6 +89,13 @@ pub(crate) struct Cursor {
     after: Option<(i64, i64)>,
 }
 
+/// From the beginning, as many as fit.
+impl Default for Cursor {
+    fn default() -> Self {
+        Self { size: PAGE, after: None }
+    }
+}
+
 impl Cursor {
     /// `None` when the caller does not page by cursor.
     pub(crate) fn of(request: &Request) -> Result<Option<Self>, Answer> {

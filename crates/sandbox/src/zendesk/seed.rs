@@ -161,6 +161,7 @@ pub(crate) fn fill(account_id: i64) -> Data {
         group_id: account_id * 10_000 + 9_000,
         last_ticket: 0,
         last_event: ABOVE_DOUBLE + 1_000_000,
+        webhooks: Vec::new(),
     };
     add_tickets(&mut data, TICKETS);
     data

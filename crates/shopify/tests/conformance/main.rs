@@ -7,4 +7,5 @@ mod limits;
 mod rig;
 mod tools;
 mod upgrade;
+mod webhooks;
 mod writes;

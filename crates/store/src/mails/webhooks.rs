@@ -40,6 +40,8 @@ pub struct WebhookTrouble {
     pub since: DateTime<Utc>,
     /// Why the last one was, as a stable word.
     pub reason: Option<String>,
+    /// Why its provider does not send, or will soon not any more, where that is the trouble.
+    pub not_sent: Option<String>,
 }
 
 #[derive(FromQueryResult)]
@@ -47,13 +49,19 @@ struct Untold {
     id: String,
     org_id: String,
     gone: bool,
+    /// What makes the provider send is in trouble.
+    alarm: bool,
 }
 
-/// Those that say that they are gone, then those that people are to be warned of; `$1` is a day ago.
-const UNTOLD: &str = "SELECT e.id, e.org_id, e.gone_at IS NOT NULL AS gone FROM webhook_endpoints e \
+/// Those that say that they are gone, those that people are to be warned of, and those whose provider does not send; `$1` is
+/// a day ago.
+const UNTOLD: &str = "SELECT e.id, e.org_id, e.gone_at IS NOT NULL AS gone, FALSE AS alarm FROM webhook_endpoints e \
      WHERE e.org_id IS NOT NULL AND e.connector_id IS NOT NULL AND e.deleted_at IS NULL \
      AND ((e.gone_at IS NOT NULL AND e.gone_told_at IS NULL) OR (e.gone_at IS NULL AND e.warned_at IS NOT NULL \
-     AND (e.warn_told_at IS NULL OR (e.warn_told_at < e.warned_at AND e.warn_told_at < $1)))) LIMIT $2";
+     AND (e.warn_told_at IS NULL OR (e.warn_told_at < e.warned_at AND e.warn_told_at < $1)))) \
+     UNION ALL SELECT e.id, e.org_id, FALSE AS gone, TRUE AS alarm FROM webhook_endpoints e \
+     WHERE e.alarm_at IS NOT NULL AND e.alarm_told_at IS NULL AND e.org_id IS NOT NULL AND e.connector_id IS NOT NULL \
+     AND e.deleted_at IS NULL LIMIT $2";
 
 impl Store {
     /// Whether people have to be told of a webhook.
@@ -68,7 +76,10 @@ impl Store {
         for untold in self.untold_webhooks(tell.at, 100).await? {
             let org = OrgId::from(untold.org_id.as_str());
             let tx = self.transaction(doing).await?;
-            let take = if untold.gone {
+            let take = if untold.alarm {
+                "UPDATE webhook_endpoints SET alarm_told_at = $2 \
+                 WHERE id = $1 AND alarm_at IS NOT NULL AND alarm_told_at IS NULL"
+            } else if untold.gone {
                 "UPDATE webhook_endpoints SET gone_told_at = $2, warn_told_at = $2 \
                  WHERE id = $1 AND gone_at IS NOT NULL AND gone_told_at IS NULL"
             } else {
@@ -89,7 +100,7 @@ impl Store {
                     user: admin.user_id.as_deref(),
                     recipient: &admin.recipient,
                     kind: MailKind::WebhookStopped,
-                    about: json!({ "endpoint": untold.id }),
+                    about: json!({ "endpoint": untold.id, "not_sent": untold.alarm }),
                     answers: Vec::new(),
                     stage: if tell.sends { MailStage::Queued } else { MailStage::Unsent },
                     items: Vec::new(),
@@ -102,11 +113,12 @@ impl Store {
         Ok(told)
     }
 
-    /// A webhook's trouble as it stands. `None`: it is over.
+    /// A webhook's trouble as it stands: what is turned away here, or what is not sent there. `None`: it is over.
     pub async fn find_webhook_trouble(
         &self,
         org: &OrgId,
         endpoint: &str,
+        not_sent: bool,
     ) -> Result<Option<WebhookTrouble>, StoreError> {
         #[derive(FromQueryResult)]
         struct Row {
@@ -114,24 +126,35 @@ impl Store {
             kind: String,
             gone_at: Option<DateTime<Utc>>,
             failures: i64,
-            failing_since: DateTime<Utc>,
+            failing_since: Option<DateTime<Utc>>,
             reason: Option<String>,
+            warned_at: Option<DateTime<Utc>>,
+            alarm_at: Option<DateTime<Utc>>,
+            standing_words: Option<String>,
         }
-        let sql = "SELECT e.connector_id, e.kind, e.gone_at, e.failures, e.failing_since, \
+        let sql = "SELECT e.connector_id, e.kind, e.gone_at, e.failures, e.failing_since, e.warned_at, e.alarm_at, e.standing_words, \
                    (SELECT r.reason FROM webhook_rejections r WHERE r.endpoint_id = e.id ORDER BY r.last_at DESC LIMIT 1) \
                    AS reason FROM webhook_endpoints e JOIN connectors c ON c.id = e.connector_id \
-                   WHERE e.id = $2 AND e.org_id = $1 AND e.failing_since IS NOT NULL \
-                   AND (e.gone_at IS NOT NULL OR e.warned_at IS NOT NULL)";
+                   WHERE e.id = $2 AND e.org_id = $1 AND e.deleted_at IS NULL";
         let row: Option<Row> =
             sql::one(self.db(), "look at a webhook's trouble", sql, values![org.as_str(), endpoint]).await?;
-        Ok(row.map(|row| WebhookTrouble {
-            connector: row.connector_id.into(),
-            kind: row.kind,
-            gone_at: row.gone_at,
-            failures: row.failures.unsigned_abs(),
-            since: row.failing_since,
-            reason: row.reason,
-        }))
+        let trouble = |row: Row| {
+            let since = if not_sent {
+                row.alarm_at
+            } else {
+                row.failing_since.filter(|_| row.gone_at.or(row.warned_at).is_some())
+            };
+            Some(WebhookTrouble {
+                connector: row.connector_id.into(),
+                kind: row.kind,
+                gone_at: row.gone_at,
+                failures: row.failures.unsigned_abs(),
+                since: since?,
+                reason: row.reason,
+                not_sent: not_sent.then_some(row.standing_words).flatten(),
+            })
+        };
+        Ok(row.and_then(trouble))
     }
 
     async fn untold_webhooks(&self, at: DateTime<Utc>, most: i64) -> Result<Vec<Untold>, StoreError> {

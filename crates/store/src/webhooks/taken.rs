@@ -12,7 +12,7 @@ use holdfast_core::{
 use sea_orm::{ConnectionTrait, DatabaseTransaction};
 use serde_json::{Value, json};
 
-use super::{Endpoint, RESET, Receiver};
+use super::{Endpoint, Owner, RESET, Receiver};
 use crate::{
     jobs::{self, NewJob},
     patience::Patient,
@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// That an address takes deliveries is written down no more often, so that many at once do not wait for one row.
-const ACCEPTED_EVERY: TimeDelta = TimeDelta::seconds(5);
+pub(super) const ACCEPTED_EVERY: TimeDelta = TimeDelta::seconds(5);
 
 /// A proven delivery for one connector.
 #[derive(Clone, Debug)]
@@ -173,8 +173,12 @@ impl Store {
             self.count_repeat(self.db(), arrived, &dedupe.name).await?;
             return Ok(TakenDelivery::Again);
         }
+        let first = self.note_first(&tx, arrived, at).await?;
         self.note_accepted(&tx, arrived.endpoint, at).await?;
         tx.commit().await.map_err(failed(doing))?;
+        if first == Changed::Yes {
+            self.connector_changed(&receiver.connector);
+        }
         if job.is_some() {
             self.jobs_changed(&receiver.org, Kind::Event);
         }
@@ -208,6 +212,26 @@ impl Store {
         let values = values![arrived.receiver.connector.as_str(), name];
         sql::run(db, "count an event that came again", sql, values).await?;
         self.note_accepted(db, arrived.endpoint, arrived.at).await
+    }
+
+    /// The first one that an address takes is news: whoever has set it up by hand waits for it.
+    async fn note_first(
+        &self,
+        tx: &Patient<DatabaseTransaction>,
+        arrived: &Arrived<'_>,
+        at: DateTime<Utc>,
+    ) -> Result<Changed, StoreError> {
+        let endpoint = arrived.endpoint;
+        let (Owner::Connector(connector), Some(org), None) = (&endpoint.owner, &endpoint.org, endpoint.first_at) else {
+            return Ok(Changed::No);
+        };
+        let sql = "UPDATE webhook_endpoints SET first_at = $2 WHERE id = $1 AND first_at IS NULL";
+        let values = values![endpoint.id.as_str(), micros(at)];
+        let first = sql::changed(sql::run(tx, "note a first delivery", sql, values).await?);
+        if first == Changed::Yes {
+            self.webhook_line(tx, org, connector, "first_delivery", None, None, at).await?;
+        }
+        Ok(first)
     }
 
     /// The address takes deliveries: what was turned away before counts no more.

@@ -420,10 +420,10 @@ async fn admins_are_told_once_of_a_webhook_that_is_gone(db: Arc<TestDatabase>) {
     let (one, other) = tokio::join!(tell(&store, 200), tell(&two, 200));
     assert_eq!((one + other, mails().await), (1, 4));
     assert_eq!((tell(&store, 300).await, mails().await), (0, 4));
-    let trouble = store.find_webhook_trouble(&org, &endpoint.id).await.unwrap().unwrap();
+    let trouble = store.find_webhook_trouble(&org, &endpoint.id, false).await.unwrap().unwrap();
     assert_eq!((&trouble.connector, trouble.failures), (&receiver.connector, 20));
     let stranger = store.ensure_org("Globex").await.unwrap();
-    assert_eq!(store.find_webhook_trouble(&stranger, &endpoint.id).await.unwrap(), None);
+    assert_eq!(store.find_webhook_trouble(&stranger, &endpoint.id, false).await.unwrap(), None);
 }
 
 async fn a_flood_of_what_nothing_proves_makes_one_row_for_each_reason(db: Arc<TestDatabase>) {

@@ -7,3 +7,4 @@ mod lookups;
 mod new_tickets;
 mod rig;
 mod tools;
+mod webhooks;

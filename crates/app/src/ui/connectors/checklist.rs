@@ -1,8 +1,8 @@
 //! How far a consent is that was started here: a live checklist, and the way on where it came to nothing.
 
 use chrono::{DateTime, Utc};
-use holdfast_core::Health;
-use holdfast_store::Session;
+use holdfast_core::{Health, webhook::subscription::Standing};
+use holdfast_store::{Endpoint, Session, Subscribed};
 use serde::Serialize;
 
 use super::Mark;
@@ -156,6 +156,16 @@ impl Checklist {
         }
     }
 
+    /// With the step for events, where they are to be received: it comes before the test, which is the last.
+    pub(super) fn with_webhook(mut self, endpoints: &[Endpoint], provider: &str) -> Self {
+        let wanted = endpoints.iter().find(|endpoint| endpoint.subscribed.receive);
+        if let Some(endpoint) = wanted.filter(|_| self.tone == words::GOOD && !self.steps.is_empty()) {
+            let at = self.steps.len() - 1;
+            self.steps.insert(at, webhook_step(&endpoint.subscribed, provider));
+        }
+        self
+    }
+
     /// Whether there is nothing to say any more: a success whose connector has failed or was taken off since.
     pub(super) fn is_stale(&self, health: Health) -> bool {
         self.tone == words::GOOD && health != Health::Connected
@@ -165,6 +175,15 @@ impl Checklist {
     pub(super) fn news(&self) -> &str {
         &self.title
     }
+}
+
+fn webhook_step(subscribed: &Subscribed, provider: &str) -> Step {
+    let (state, word, more) = match subscribed.standing {
+        Some(Standing::Made) => ("good", "done", Some(format!("{provider} sends its events here"))),
+        Some(Standing::Forbidden | Standing::Failing) => ("warn", "not made", subscribed.words.clone()),
+        Some(Standing::Removed) | None => ("now", "under way", None),
+    };
+    Step { state, word, title: "Webhook", more }
 }
 
 /// The first test runs right after; what it has not said within a minute it will not say any more.

@@ -194,7 +194,13 @@ pub(super) async fn shown(
     let snapshot = &view.snapshot;
     let test = app.store.last_test(org, &snapshot.connector).await?;
     let test = test.and_then(|kept| serde_json::from_value::<LastTest>(kept).ok());
-    let checklist = session.and_then(|session| checklist(app, &view, &session, now));
+    let checklist = match session.and_then(|session| checklist(app, &view, &session, now)) {
+        Some(checklist) => {
+            let endpoints = app.store.endpoints_of(org, &snapshot.connector, now).await?;
+            Some(checklist.with_webhook(&endpoints, app.provider_name(&snapshot.provider)))
+        }
+        None => None,
+    };
     let timeline = Timeline::read(app, org, snapshot, &asked.kind, &asked.before, now).await?;
     let chart = Chart::read(app, org, snapshot, now).await?;
     let agents = app.store.agents_of(std::slice::from_ref(&snapshot.connector)).await?;

@@ -12,9 +12,9 @@ use chrono::{DateTime, TimeDelta, Utc};
 use holdfast_core::{
     OrgId, Snapshot,
     ports::StoreError,
-    webhook::{SecretFrom, WebhookFacts},
+    webhook::{SecretFrom, WebhookFacts, subscription::Standing as Subscription},
 };
-use holdfast_store::Endpoint;
+use holdfast_store::{Endpoint, Subscribed};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 
@@ -25,9 +25,11 @@ use crate::{
     hooks::{
         self,
         manage::{self, Made, NotMade, Standing, Wish},
+        subscriptions,
     },
     ui::{
         form::Posted,
+        live,
         moment::{Moment, span},
         parts::Badge,
         person::Person,
@@ -84,6 +86,8 @@ impl Card {
 #[derive(Serialize)]
 struct WebhookPage {
     id: String,
+    /// Where it follows what happens.
+    events: String,
     name: String,
     mark: Mark,
     ways: Vec<Way>,
@@ -107,6 +111,49 @@ struct Way {
     typed_problem: String,
     body: Option<&'static str>,
     steps: Vec<Step>,
+    /// The provider's side, where it can be kept here.
+    kept: Option<KeptSide>,
+}
+
+/// The provider's side, where it can be kept here.
+#[derive(Serialize)]
+struct KeptSide {
+    /// Somebody wants it so.
+    on: bool,
+    what: String,
+    /// Why it is not as it should be, and what to do.
+    why: Option<String>,
+    looked: Option<Moment>,
+    next: Option<Moment>,
+    lapses: Option<Moment>,
+}
+
+impl KeptSide {
+    fn of(endpoint: Option<&Endpoint>, provider: &str, now: DateTime<Utc>) -> Self {
+        let nothing = Subscribed::default();
+        let subscribed = endpoint.map_or(&nothing, |endpoint| &endpoint.subscribed);
+        let what = match (subscribed.receive, subscribed.standing) {
+            (false, _) => {
+                format!("Holdfast can make the webhook at {provider} by itself, look after it, and take it away again.")
+            }
+            (true, None | Some(Subscription::Removed)) => format!("Holdfast is making the webhook at {provider}."),
+            (true, Some(Subscription::Made)) => {
+                format!("{provider} sends its events here. Holdfast has made the webhook there, and looks after it.")
+            }
+            (true, Some(Subscription::Forbidden)) => format!("{provider} does not allow the webhook."),
+            (true, Some(Subscription::Failing)) => {
+                format!("{provider} could not be asked about the webhook; Holdfast tries again.")
+            }
+        };
+        Self {
+            on: subscribed.receive,
+            what,
+            why: subscribed.words.clone().filter(|_| subscribed.receive),
+            looked: Moment::maybe(subscribed.looked_at, now),
+            next: Moment::maybe(subscribed.look_at, now),
+            lapses: Moment::maybe(subscribed.lapses_at, now),
+        }
+    }
 }
 
 /// A step, with the address where it stands in it.
@@ -117,7 +164,8 @@ struct Step {
 
 #[derive(Serialize)]
 struct Full {
-    url: String,
+    /// Where its provider sends to, unless that is the address of a whole OAuth app.
+    url: Option<String>,
     badge: Badge,
     what: String,
     gone: bool,
@@ -185,7 +233,12 @@ pub(super) async fn act(
 ) -> Result<Response, Trouble> {
     let snapshot = find(&app, &person, &id).await?;
     let brought = (form.act == "secret").then_some(form.secret);
-    let wish = Wish { kind: Some(form.kind.clone()), secret: brought, rotate: form.act == "rotate" };
+    let receive = match form.act.as_str() {
+        "receive" => Some(true),
+        "stop" => Some(false),
+        _ => None,
+    };
+    let wish = Wish { kind: Some(form.kind.clone()), secret: brought, rotate: form.act == "rotate", receive };
     let (org, connector, provider) = (person.org(), &snapshot.connector, &snapshot.provider);
     let did = match form.act.as_str() {
         "secret" => "The secret is kept. The next delivery shows whether it is the right one.",
@@ -194,7 +247,8 @@ pub(super) async fn act(
         _ => "The webhook is made.",
     };
     match manage::wish(&app, org, connector, provider, &wish, &person.actor()).await {
-        Ok(Made { secret: Some(secret), .. }) => {
+        // The provider is told of it by us.
+        Ok(Made { secret: Some(secret), .. }) if receive.is_none() => {
             let shown = Shown { kind: &form.kind, secret: Some(secret), did: Some(did), ..Shown::default() };
             page(&app, &person, &snapshot, &shown).await
         }
@@ -203,7 +257,7 @@ pub(super) async fn act(
             let shown = Shown { kind: &form.kind, problem: Some(why), ..Shown::default() };
             page(&app, &person, &snapshot, &shown).await
         }
-        Err(NotMade::NoSuchWay) => Err(Trouble::Garbled),
+        Err(NotMade::NoSuchWay | NotMade::NotKept(_)) => Err(Trouble::Garbled),
         Err(NotMade::Store(error)) => Err(error.into()),
     }
 }
@@ -225,7 +279,7 @@ async fn page(app: &App, person: &Person, snapshot: &Snapshot, shown: &Shown<'_>
             None => None,
         };
         let chosen = shown.kind == facts.id;
-        let url = made.as_ref().map_or("the address", |made| made.url.as_str());
+        let url = made.as_ref().and_then(|made| made.url.as_deref()).unwrap_or("the address");
         let secret = facts.secret_label.to_lowercase();
         let step =
             |step: &&str| Step { words: step.replace("{url}", url).replace("{secret}", &format!("the {secret}")) };
@@ -239,11 +293,14 @@ async fn page(app: &App, person: &Person, snapshot: &Snapshot, shown: &Shown<'_>
             secret: shown.secret.as_ref().filter(|_| chosen).map(|secret| secret.expose_secret().to_owned()),
             typed_problem: shown.problem.filter(|_| chosen).unwrap_or_default().to_owned(),
             body: facts.body,
+            kept: subscriptions::is_kept(app, &snapshot.provider, way)
+                .then(|| KeptSide::of(endpoint, provider.about().name, now)),
             made,
         });
     }
     let page = WebhookPage {
         id: snapshot.connector.to_string(),
+        events: live::address(Some(&snapshot.connector), now),
         name: called::connector(app, snapshot),
         mark: Mark::of(app, &snapshot.provider),
         ways,
@@ -291,7 +348,7 @@ async fn full(app: &App, endpoint: &Endpoint, facts: &WebhookFacts, now: DateTim
         }
     };
     Ok(Full {
-        url: manage::address(app, endpoint),
+        url: (!manage::by_app(endpoint, facts)).then(|| manage::address(app, endpoint)),
         badge: badge(standing),
         what: what(standing, facts),
         gone: standing == Standing::Gone,
@@ -307,6 +364,8 @@ async fn full(app: &App, endpoint: &Endpoint, facts: &WebhookFacts, now: DateTim
 fn badge(standing: Standing) -> Badge {
     match standing {
         Standing::Active => (GOOD, "Takes deliveries"),
+        Standing::Subscribing => (IDLE, "Being made"),
+        Standing::NotSubscribed => (BAD, "Not made"),
         Standing::Waiting => (IDLE, "Nothing came yet"),
         Standing::NeedsSecret => (WARN, "Needs its secret"),
         Standing::Failing => (WARN, "Turns deliveries away"),
@@ -318,6 +377,8 @@ fn badge(standing: Standing) -> Badge {
 fn what(standing: Standing, facts: &WebhookFacts) -> String {
     match standing {
         Standing::Active => "Events arrive.".to_owned(),
+        // The provider's side says more.
+        Standing::Subscribing | Standing::NotSubscribed => "Nothing arrives yet.".to_owned(),
         Standing::Waiting => "It is ready. The first delivery will show here.".to_owned(),
         Standing::NeedsSecret => {
             format!("Bring the {} below; until then deliveries are told to come again.", facts.secret_label.to_lowercase())
