@@ -46,6 +46,7 @@ fn body(wanted: &Wanted<'_>) -> Value {
                 "event_id": "{{event.id}}",
                 "ticket_id": "{{ticket.id}}",
                 "message_id": "{{message.id}}",
+                "from_agent": "{{message.from_agent}}",
             },
             "triggers": triggers,
         },
