@@ -15,6 +15,7 @@ use holdfast_tests::{
     service::{LIFE, TestApp},
     wait::until,
 };
+use reqwest::Method;
 use serde_json::json;
 
 use crate::{revoke, service, sign_in};
@@ -58,6 +59,7 @@ struct House {
     job: String,
     delivery: String,
     migration: String,
+    endpoint: String,
 }
 
 impl House {
@@ -90,12 +92,17 @@ impl House {
         let fields = [("provider", "zendesk"), ("deadline", "2999-04-01"), ("reason", NAMES[2]), ("act", "start")];
         let started = ada.press(&app.at("/settings/migrations"), "/settings/migrations", &fields).await.expect(303);
         let migration = last(&started.location());
-        Self { app, connector, agent, run, job, delivery, migration }
+        let key = app.key_with(&["admin"]).await;
+        let body = json!({ "url": "https://app.example.com/", "description": NAMES[1] });
+        let made = app.call(Method::POST, "/event-endpoints", Some(&key), Some(body)).await.expect(201);
+        let endpoint = made.text_of("id");
+        Self { app, connector, agent, run, job, delivery, migration, endpoint }
     }
 
     /// The path with what is here in it.
     fn path(&self, declared: &str) -> String {
         let id = match declared.split('/').nth(1) {
+            Some("settings") if declared.contains("/event-endpoints/") => &self.endpoint,
             Some("settings") => &self.migration,
             Some("agents") => &self.agent,
             Some("jobs") => &self.job,

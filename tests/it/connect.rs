@@ -81,14 +81,15 @@ async fn what_nobody_ever_connected_is_removed_in_time(db: Arc<Database>) {
     assert_eq!(app.app.forget_unfinished().await.unwrap(), 0);
     let _link = app.reconnect_link(&asked_again).await;
 
+    // The service does the same by itself once a day, and may have come first.
     app.advance(DAY * 2);
-    assert_eq!(app.app.forget_unfinished().await.unwrap(), 1);
+    app.app.forget_unfinished().await.unwrap();
 
     let kept = sorted(vec![connected.clone(), known_elsewhere.clone(), asked_again, bound.clone()]);
     assert_eq!(there().await, kept);
     assert_eq!(app.get(&format!("/connectors/{left}")).await.status, 404);
     app.advance(DAY * 15);
-    assert_eq!(app.app.forget_unfinished().await.unwrap(), 1);
+    app.app.forget_unfinished().await.unwrap();
     assert_eq!(there().await, sorted(vec![connected, known_elsewhere, bound]));
     assert_eq!(db.number("SELECT COUNT(*) FROM credentials").await, 3, "what they had goes with them");
 }

@@ -20,6 +20,8 @@ on_both! {
     a_stopped_agent_says_why_and_leads_to_where_it_is_mended,
     an_agent_is_paused_resumed_changed_and_deleted,
     a_dry_run_is_shown_with_what_it_would_have_written,
+    an_agent_that_waits_for_events_is_made_and_tried_on_a_ticket,
+    an_agent_by_the_calendar_is_made_and_changed,
     who_looks_sees_no_button,
     anything_may_be_in_a_name,
     a_long_run_is_shown_in_pages,
@@ -270,6 +272,48 @@ async fn a_dry_run_is_shown_with_what_it_would_have_written(db: Arc<Database>) {
     let step = done.links.iter().find(|link| link.ends_with("/steps/3")).unwrap();
     let step = open(&app, &browser, step).await;
     assert!(step.codes.iter().any(|code| code.contains("\"public\": false")), "{:?}", step.codes);
+}
+
+async fn an_agent_that_waits_for_events_is_made_and_tried_on_a_ticket(db: Arc<Database>) {
+    let (app, browser) = start(&db).await;
+    let _acme = app.import("acme").await;
+    let form = open(&app, &browser, "/agents/new?sample=triage_new_tickets").await.form("/agents/new");
+    assert_eq!((form.value("every"), form.value("event")), (Some("events"), Some("ticket.created")));
+
+    let none = browser.send_form(&form.clone().with("event", "")).await;
+    assert!(none.text.contains("Choose at least one event."), "{}", none.text);
+    let (at, shown) = browser.follow(&form).await;
+    let html = shown.html(&at);
+    assert!(html.text.contains("When a ticket is created"), "{}", html.text);
+    let id = at.strip_prefix(&app.at("/agents/")).unwrap().split('?').next().unwrap().to_owned();
+    let page = format!("/agents/{id}");
+    let ask = open(&app, &browser, &page).await.form(&format!("{page}/run")).with("ticket", "42");
+    let (run, _) = browser.follow(&ask).await;
+    assert_eq!(app.app.run_due_agents().await.unwrap(), 1);
+
+    let done = browser.open(&run).await;
+    assert!(done.text.contains("About ticket 42") && done.text.contains("Succeeded"), "{}", done.text);
+    let edit = open(&app, &browser, &format!("{page}/edit")).await.form(&format!("{page}/edit"));
+    assert_eq!((edit.value("every"), edit.value("event")), (Some("events"), Some("ticket.created")));
+}
+
+async fn an_agent_by_the_calendar_is_made_and_changed(db: Arc<Database>) {
+    let (app, browser) = start(&db).await;
+    let _acme = app.import("acme").await;
+    let form = open(&app, &browser, "/agents/new?sample=annotate_urgent_tickets").await.form("/agents/new");
+    let form = form.with("every", "cron").with("cron", "0 9 * * MON-FRI").with("zone", "Europe/Berlin");
+
+    let wrong = browser.send_form(&form.clone().with("cron", "0 9 * *")).await;
+    assert!(wrong.text.contains("Write five fields") && wrong.text.contains("Europe/Berlin"), "{}", wrong.text);
+    let nowhere = browser.send_form(&form.clone().with("zone", "Berlin")).await;
+    assert!(nowhere.text.contains("There is no time zone of this name"), "{}", nowhere.text);
+    let (at, shown) = browser.follow(&form).await;
+
+    let html = shown.html(&at);
+    assert!(html.text.contains("09:00") && html.text.contains("Europe/Berlin"), "{}", html.text);
+    let page = at.strip_prefix(&app.at("")).unwrap().split('?').next().unwrap().to_owned();
+    let edit = open(&app, &browser, &format!("{page}/edit")).await.form(&format!("{page}/edit"));
+    assert_eq!((edit.value("cron"), edit.value("missed")), (Some("0 9 * * MON-FRI"), Some("run_once")));
 }
 
 async fn who_looks_sees_no_button(db: Arc<Database>) {

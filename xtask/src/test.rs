@@ -27,7 +27,7 @@ use crate::{
 /// A cold build of everything takes some minutes on two cores.
 pub(crate) const BUILD_BOUND: Duration = Duration::from_mins(40);
 /// No test binary takes this long; one that does hangs.
-const BINARY_BOUND: Duration = Duration::from_mins(15);
+const BINARY_BOUND: Duration = Duration::from_mins(25);
 
 /// What runs for the tests, until this is dropped.
 #[derive(Default)]

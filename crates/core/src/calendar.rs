@@ -1,17 +1,19 @@
 //! Times of a calendar, as cron writes them, in a time zone: `0 9 * * MON-FRI` in `Europe/Berlin`.
 //!
-//! A clock that is put forward skips no day: what falls into the hour that is missing is due when that is over. A clock that is put back
-//! makes nothing due twice.
+//! A clock that is put forward skips no day: what falls into the hour that is missing is due once, when that is over. A clock that is
+//! put back makes nothing due twice.
 
 use std::time::Duration;
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, TimeDelta, TimeZone as _, Utc};
 use chrono_tz::Tz;
 use croner::{
     Cron,
     parser::{CronParser, Seconds, Year},
 };
 
+/// Minutes by which a clock is put forward, at most: a zone that crosses the date line skips a day.
+const MISSING_AT_MOST: i64 = 24 * 60;
 /// Characters of a pattern.
 const LONGEST: usize = 100;
 /// What is later than this was missed: nobody looked when it was due.
@@ -72,9 +74,8 @@ impl Calendar {
         let wrong = "write five fields: minute, hour, day of the month, month, weekday, as in 0 9 * * MON-FRI";
         let cron = calendar.cron().ok_or_else(|| NoCalendar::Pattern(wrong.to_owned()))?;
         let never = "there is no such day: it would never run";
-        // 29 February on a given weekday comes every 28 years.
-        let first = cron.find_next_occurrence(&DateTime::UNIX_EPOCH.with_timezone(&zone), false);
-        first.map_err(|_| NoCalendar::Pattern(never.to_owned()))?;
+        cron.find_next_occurrence(&DateTime::<Utc>::UNIX_EPOCH, false)
+            .map_err(|_| NoCalendar::Pattern(never.to_owned()))?;
         Ok(calendar)
     }
 
@@ -105,8 +106,20 @@ impl Calendar {
 
     /// The first of them after this moment; `None`: there is none for thousands of years.
     pub fn next(&self, after: DateTime<Utc>) -> Option<DateTime<Utc>> {
-        let next = self.cron()?.find_next_occurrence(&after.with_timezone(&self.zone), false).ok()?;
-        Some(next.with_timezone(&Utc))
+        let cron = self.cron()?;
+        // The clock on the wall, as if it were never put forward or back.
+        let mut wall = after.with_timezone(&self.zone).naive_local().and_utc();
+        loop {
+            wall = cron.find_next_occurrence(&wall, false).ok()?;
+            // Of an hour that comes twice the first counts; one that is missing is over at its end.
+            let next = (0..=MISSING_AT_MOST).find_map(|minutes| {
+                let shown = wall.naive_utc() + TimeDelta::minutes(minutes);
+                self.zone.from_local_datetime(&shown).earliest()
+            })?;
+            if next > after {
+                return Some(next.with_timezone(&Utc));
+            }
+        }
     }
 
     /// Whether one that was due then is run at this moment.
@@ -140,8 +153,8 @@ mod tests {
     /// Berlin's clocks go from 2:00 to 3:00 on 29 March 2026, and from 3:00 to 2:00 on 25 October.
     #[test]
     fn a_day_with_another_length_has_its_run_and_no_second_one() {
-        let calendar = Calendar::of("30 2 * * *", "Europe/Berlin", Missed::Skip).unwrap();
-        let days = |from: &str, to: &str| {
+        let days = |pattern: &str, from: &str, to: &str| {
+            let calendar = Calendar::of(pattern, "Europe/Berlin", Missed::Skip).unwrap();
             let (mut at, to): (DateTime<Utc>, DateTime<Utc>) = (from.parse().unwrap(), to.parse().unwrap());
             let mut days = Vec::new();
             while let Some(next) = calendar.next(at).filter(|next| *next < to) {
@@ -150,8 +163,20 @@ mod tests {
             }
             days
         };
-        assert_eq!(days("2026-03-28T12:00:00Z", "2026-03-30T12:00:00Z"), ["2026-03-29", "2026-03-30"]);
-        assert_eq!(days("2026-10-24T12:00:00Z", "2026-10-26T12:00:00Z"), ["2026-10-25", "2026-10-26"]);
+        let (spring, autumn) =
+            (["2026-03-28T12:00:00Z", "2026-03-29T12:00:00Z"], ["2026-10-24T12:00:00Z", "2026-10-25T12:00:00Z"]);
+        for (pattern, [from, to], times) in [
+            ("30 2 * * *", spring, 1),
+            ("15,45 2 * * *", spring, 1),
+            ("30 2 * * *", autumn, 1),
+            ("15,45 2 * * *", autumn, 2),
+            ("15 1-3 * * *", autumn, 3),
+        ] {
+            let days = days(pattern, from, to);
+            let there = days.iter().filter(|day| **day == to[..10]).count();
+            assert_eq!(there, times, "{pattern}: {days:?}");
+        }
+        assert_eq!(next("30 2 * * *", "Europe/Berlin", spring[0]), "2026-03-29T01:00:00Z", "three o'clock");
     }
 
     #[test]

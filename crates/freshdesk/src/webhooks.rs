@@ -22,7 +22,7 @@ static FACTS: WebhookFacts = WebhookFacts {
     steps: &[
         "In Freshdesk, open Admin, Workflows, Automations, and make one rule for ticket creation and one for ticket updates.",
         "As the action of each, choose Trigger webhook, with POST and {url} as its URL.",
-        "Add the custom header X-Holdfast-Secret with the value {secret}.",
+        "Add the custom header X-Holdfast-Secret; its value is {secret}.",
         "Choose JSON and Advanced, and paste the body below as it is.",
         "Let the rule for updates leave out what the agent of this connector does, or its own replies come back as events.",
     ],

@@ -45,7 +45,7 @@ static CHANNEL_FACTS: WebhookFacts = WebhookFacts {
     secret_label: "Channel token",
     steps: &[
         "Call events.watch of Calendar, or changes.watch of Drive, with type web_hook.",
-        "Give {url} as address and {secret} as token.",
+        "Give {url} as the address; the token is {secret}.",
         "A channel ends by itself: make a new one before that.",
     ],
     body: None,

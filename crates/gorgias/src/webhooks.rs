@@ -25,7 +25,7 @@ static FACTS: WebhookFacts = WebhookFacts {
         "In Gorgias, open Settings, HTTP integration, and add one.",
         "Choose the triggers Ticket created, Ticket updated and Ticket message created.",
         "Paste {url} as its URL, with POST and JSON as request and response type.",
-        "Add the header X-Holdfast-Secret with the value {secret}.",
+        "Add the header X-Holdfast-Secret; its value is {secret}.",
         "Paste the body below as it is.",
     ],
     body: Some(

@@ -99,6 +99,7 @@ pub use users::{EmailTaken, FirstUser, NewUser, User};
 pub use webhooks::{
     Arrived, Dedupe, Delivery, DeliveryFilter, DeliveryState, DueLook, Endpoint, Known, Looked, NewEndpoint,
     NewlyConnected, Owner, Pace, Receiver, Rejection, Rejections, Subscribed, TakenDelivery, Threshold, TurnedAway,
+    WorkedOff,
 };
 
 pub use holdfast_core::ports::StoreError;

@@ -4,10 +4,11 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use holdfast_core::{
     AgentId, ConnectorId, DeliveryId, JobId, OrgId, RunId,
     agent::{RunState, Trigger},
+    calendar::Missed,
     ports::{Changed, StoreError},
 };
 use sea_orm::{ConnectionTrait, FromQueryResult};
@@ -180,6 +181,9 @@ struct Lost {
     agent_id: String,
 }
 
+/// Runs that events of one ticket give an agent are counted over this time.
+pub(crate) const BRAKE: TimeDelta = TimeDelta::hours(1);
+
 const COLUMNS: &str = "r.id, r.org_id, r.agent_id, r.state, r.actor, r.dry, r.queued_at, r.started_at, r.ended_at, \
                        r.code, r.detail, r.connector_id, r.claim, r.calls, r.writes, r.failures, r.event, \
                        r.delivery_id, r.job_id";
@@ -247,11 +251,17 @@ impl Store {
         for agent in &due {
             let (cron, zone) = (agent.cron.as_deref(), agent.cron_zone.as_deref());
             let calendar = agents::calendar(cron, zone, agent.cron_missed.as_deref(), &agent.id)?;
+            let mut waits = false;
             if calendar.as_ref().is_none_or(|calendar| calendar.makes_up(agent.due_at, now)) {
                 let run = "INSERT INTO runs (id, org_id, agent_id, state, queued_at) VALUES ($1, $2, $3, 'queued', $4) \
                            ON CONFLICT DO NOTHING";
                 let values = values![self.id("run"), agent.org_id.as_str(), agent.id.as_str(), now];
-                sql::run(&tx, doing, run, values).await?;
+                let given = sql::run(&tx, doing, run, values).await? == 1;
+                // What a calendar makes up for waits until the run before is over.
+                waits = !given && calendar.as_ref().is_some_and(|calendar| calendar.missed() == Missed::RunOnce);
+            }
+            if waits {
+                continue;
             }
             let next = match (calendar, agent.every_secs) {
                 (Some(calendar), _) => calendar.next(now),
@@ -351,9 +361,12 @@ impl Store {
             let again = "UPDATE agents SET due_at = $2 WHERE id = $1 AND due_at > $2";
             sql::run(&tx, doing, again, values![agent, micros(end.at)]).await?;
         }
+        // What a job may begin anew is kept as long as that, and what counts against an agent that sets itself off.
         let old = "DELETE FROM runs WHERE agent_id = $1 AND ended_at IS NOT NULL AND id NOT IN \
-                   (SELECT id FROM runs WHERE agent_id = $1 AND ended_at IS NOT NULL ORDER BY id DESC LIMIT $2)";
-        sql::run(&tx, doing, old, values![agent, i64::from(keep)]).await?;
+                   (SELECT id FROM runs WHERE agent_id = $1 AND ended_at IS NOT NULL ORDER BY id DESC LIMIT $2) \
+                   AND (subject IS NULL OR queued_at < $3) AND NOT EXISTS \
+                   (SELECT 1 FROM jobs j WHERE j.id = runs.job_id AND j.state NOT IN ('done', 'discarded'))";
+        sql::run(&tx, doing, old, values![agent, i64::from(keep), micros(end.at - BRAKE)]).await?;
         tx.commit().await.map_err(failed(doing))?;
         self.agent_changed(&claimed.run.agent);
         Ok(Changed::Yes)
@@ -388,8 +401,8 @@ impl Store {
         Ok(lost.len())
     }
 
-    /// Takes the run of an event for its job, from the beginning: what an attempt before has written of it is forgotten. `None`:
-    /// there is none that is open, or its agent is gone.
+    /// Takes the run of an event for its job, from the beginning: what an attempt before has written of it is forgotten.
+    /// `None`: it is done, or gone with its agent.
     pub async fn open_run(
         &self,
         id: &str,
@@ -400,7 +413,7 @@ impl Store {
         let doing = "take the run of an event";
         let tx = self.transaction(doing).await?;
         let open = format!(
-            "UPDATE runs SET state = 'running', holder = $3, claim = claim + 1, started_at = $4, ended_at = NULL, code = NULL, \
+            "UPDATE runs SET state = 'running', holder = $3, claim = claim + 1, started_at = COALESCE(started_at, $4), ended_at = NULL, code = NULL, \
              detail = NULL, connector_id = NULL, lease_expires_at_ms = {} + $5 \
              WHERE id = $1 AND job_id = $2 AND state <> 'succeeded'",
             sql::now_ms(self.backend())

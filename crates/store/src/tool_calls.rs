@@ -136,7 +136,10 @@ impl Store {
 
     /// Forgets keys that were first used before this moment. Answers how many.
     pub async fn forget_keys(&self, before: DateTime<Utc>) -> Result<u64, StoreError> {
-        let sql = "DELETE FROM tool_calls WHERE created_at < $1";
+        // A run that its job may begin anew does nothing twice, whenever that is. Its id begins the keys of its calls.
+        let sql = "DELETE FROM tool_calls WHERE created_at < $1 AND NOT EXISTS (SELECT 1 FROM runs r \
+                   JOIN jobs j ON j.id = r.job_id WHERE r.id = substr(tool_calls.key, 1, 36) \
+                   AND j.state NOT IN ('done', 'discarded'))";
         sql::run(self.db(), "forget idempotency keys", sql, values![micros(before)]).await
     }
 }

@@ -41,9 +41,7 @@ pub(super) async fn of_app(
         NotMade::Store(error) => error.into(),
     })?;
     let url = manage::address(app, &made.endpoint);
-    let secret = facts.secret_label.to_lowercase();
-    let steps =
-        facts.steps.iter().map(|step| step.replace("{url}", &url).replace("{secret}", &format!("the {secret}")));
+    let steps = facts.steps.iter().map(|step| step.replace("{url}", &url).replace("{secret}", "the secret"));
     Ok(json!({
         "url": url,
         "kind": facts.id,

@@ -1,13 +1,14 @@
 //! One run: the hands that a playbook is gone through with. Each step is written down before it is done, and begun only
 //! while the agent may act.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use chrono::SecondsFormat;
 use holdfast_core::{
     ConnectorId,
     agent::{RunState, StepOutcome, Trigger},
+    credential::hex,
     error::Retry,
     mask,
     playbook::{Call, Fault, Hands, Item, Playbook},
@@ -16,6 +17,7 @@ use holdfast_core::{
 };
 use holdfast_store::{Agent, Began, Claimed, End, Paused, RunStep, StepEnd, Stop};
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 use tracing::{info, warn};
 
 use super::manage::tools_of;
@@ -60,7 +62,16 @@ impl From<StoreError> for Why {
 /// Goes through a run that is ours, to its end. `goes_on`: whether the end is none, since the run is begun anew for this reason.
 pub(super) async fn run(app: Arc<App>, claimed: Claimed, goes_on: impl FnOnce(&Why) -> bool + Send) -> Result<(), Why> {
     let (run, agent) = (claimed.run.id.clone(), claimed.run.agent.clone());
-    let mut hands = Hand { app: Arc::clone(&app), claimed, agent: None, lines: 0, calls: 0, writes: 0, failures: 0 };
+    let mut hands = Hand {
+        app: Arc::clone(&app),
+        claimed,
+        done: HashMap::new(),
+        agent: None,
+        lines: 0,
+        calls: 0,
+        writes: 0,
+        failures: 0,
+    };
     let ended = hands.go().await;
     let why = ended.as_ref().err();
     let state = match why {
@@ -92,6 +103,8 @@ pub(super) async fn run(app: Arc<App>, claimed: Claimed, goes_on: impl FnOnce(&W
 struct Hand {
     app: Arc<App>,
     claimed: Claimed,
+    /// How often each step was done for each item.
+    done: HashMap<String, u32>,
     /// As it was when the run began.
     agent: Option<Agent>,
     lines: i64,
@@ -157,6 +170,16 @@ impl Hand {
             Began::Stopped(stops) => Err(was_stopped(&self.app, &stops)),
             Began::Lost => Err(Why::stopped("lost", "Another replica took the run for lost, or it was deleted.")),
         }
+    }
+
+    /// The idempotency key of a call: the same for the same step and item whenever the run is begun anew, however many of them
+    /// there are then.
+    fn key(&mut self, call: &Call<'_>) -> String {
+        let item = call.item.map(|item| item.label.as_str()).unwrap_or_default();
+        let name = hex(&Sha256::digest(format!("{} {item}", call.step)).as_slice()[..8]);
+        let times = self.done.entry(name.clone()).or_default();
+        *times += 1;
+        format!("{}-{name}-{times}", self.claimed.run.id)
     }
 
     /// Makes the call, and keeps the lease meanwhile. A run that may be begun anew makes it once for its key.
@@ -240,7 +263,7 @@ impl Hands for Hand {
         self.begin(&line).await.map_err(Fault::End)?;
 
         let started = self.app.seams.clock.uptime();
-        let key = format!("{}-{}", self.claimed.run.id, line.position);
+        let key = self.key(&call);
         let done = match &binding {
             Some(binding) => self.ask(&binding.connector, call, key).await,
             None => Err(Problem::invalid("on", "The connector that this step needs is not bound any more.")),

@@ -105,10 +105,9 @@ pub(super) async fn attempt(
     let provider = registry::configured(&config, registry::declared::read(file, &[])?)?;
     let id = provider.about().id;
     if provider.about().auth_kind == AuthKind::OAuth2 && !config.oauth_apps.contains_key(id) {
-        let variable = id.to_uppercase();
         bail!(
-            "oauth_apps.{id}: there is no OAuth app to try it with; set HOLDFAST_OAUTH_APPS__{variable}__CLIENT_ID and \
-             HOLDFAST_OAUTH_APPS__{variable}__CLIENT_SECRET, or the same in a file (--config)"
+            "oauth_apps.{id}: there is no OAuth app to try it with; write client_id and client_secret under \
+             [oauth_apps.{id}] in a file, and name it with --config"
         );
     }
     let folder = tempfile::tempdir().context("there is no folder for temporary files")?;

@@ -98,7 +98,7 @@ impl RunLine {
             id: run.id.to_string(),
             badge: Badge::of_run(run.state),
             dry: run.dry,
-            by: run.actor.clone().unwrap_or_else(|| asked_by(run).to_owned()),
+            by: run.actor.clone().unwrap_or_else(|| asked_by(run)),
             at: Moment::new(run.started_at.unwrap_or(run.queued_at), now),
             took: length,
             calls: run.calls,
@@ -120,8 +120,9 @@ pub(super) fn length(took: Duration) -> String {
 }
 
 /// What asked for a run that nobody asked for.
-fn asked_by(run: &Run) -> &'static str {
-    if run.event.is_some() { "an event" } else { "its schedule" }
+fn asked_by(run: &Run) -> String {
+    let ticket = run.event.as_ref().and_then(|event| event.known["ticket_id"].as_str());
+    ticket.map_or_else(|| "its schedule".to_owned(), |ticket| format!("an event of ticket {ticket}"))
 }
 
 /// When an agent runs by itself, in words.

@@ -431,7 +431,7 @@ mod tests {
             {"id": "late", "tool": "x", "with": {"a": "{{ read.messages }}"}}
         ]});
         let error = Playbook::parse(&spec).unwrap_err();
-        assert_eq!(error.message, "nothing is called read here; there are agent, run, found");
+        assert_eq!(error.message, "nothing is called read here; there are agent, run, event, found");
     }
 
     #[test]

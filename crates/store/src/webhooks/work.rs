@@ -1,8 +1,8 @@
 //! Working an event off: agents that wait for it get a run each, and the delivery is processed, all or nothing.
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, Utc};
 use holdfast_core::{
-    AgentId, DeliveryId, OrgId,
+    AgentId, ConnectorId, DeliveryId, OrgId,
     agent::RunState,
     event::{About, EventType},
     job::Kind,
@@ -16,12 +16,10 @@ use crate::{
     agents, events,
     jobs::{self, NewJob},
     patience::Patient,
+    runs::BRAKE,
     sql::{self, failed, micros, values},
     store::Store,
 };
-
-/// An agent that makes events of its own is noticed within this time.
-const BRAKE: TimeDelta = TimeDelta::hours(1);
 
 #[derive(FromQueryResult)]
 struct Happened {
@@ -48,6 +46,16 @@ impl Happened {
     }
 }
 
+/// What became of an event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WorkedOff {
+    /// It is processed, and gave so many runs.
+    Yes(usize),
+    /// Somebody did it, and an agent waits for it: first it has to be known whether that is the connector's own user. Nothing was
+    /// done.
+    WhoIs(ConnectorId),
+}
+
 #[derive(FromQueryResult)]
 struct Waiting {
     id: String,
@@ -57,9 +65,16 @@ struct Waiting {
 
 impl Store {
     /// Tells the org's endpoints of what happened to a ticket, gives each agent that waits for it, is not paused, and is bound to
-    /// its connector one run, and says that the event is processed. Doing it again changes nothing. An agent gets no more than `most` runs for one ticket within an hour;
-    /// what is beyond is written down, and not done. Answers how many runs were given.
-    pub async fn work_off_event(&self, id: &DeliveryId, most: u32, now: DateTime<Utc>) -> Result<usize, StoreError> {
+    /// its connector one run, and says that the event is processed. Doing it again changes nothing. An agent gets no more
+    /// than `most` runs for one ticket within an hour; what is beyond is written down, and not done. `whoever`: also where the
+    /// connector's own user is not known.
+    pub async fn work_off_event(
+        &self,
+        id: &DeliveryId,
+        most: u32,
+        whoever: bool,
+        now: DateTime<Utc>,
+    ) -> Result<WorkedOff, StoreError> {
         let doing = "work off an event";
         let tx = self.transaction(doing).await?;
         let read = "SELECT d.org_id, d.connector_id, c.provider, c.account, c.identity, d.topic, d.kind, d.subject, d.author, \
@@ -67,12 +82,12 @@ impl Store {
                     WHERE d.id = $1";
         let Some(event) = sql::one::<Happened>(&tx, doing, read, values![id.as_str()]).await? else {
             tx.rollback().await.map_err(failed(doing))?;
-            return Ok(0);
+            return Ok(WorkedOff::Yes(0));
         };
         let waited_for = Topic::parse(&event.topic).filter(|topic| Topic::TICKETS.contains(topic));
         let mut given = Vec::new();
         let ticket = event.subject.as_deref().filter(|_| event.state != "processed");
-        let connector = event.connector_id.as_str().into();
+        let connector = ConnectorId::from(event.connector_id.as_str());
         let org: OrgId = event.org_id.as_str().into();
         if let (Some(topic), Some(ticket)) = (waited_for, ticket)
             && let Some(kind) = EventType::parse(topic.as_str())
@@ -84,12 +99,19 @@ impl Store {
             let look = "SELECT a.id, MIN(b.role) AS role, a.on_events FROM agent_connectors b JOIN agents a ON a.id = b.agent_id \
                         WHERE b.connector_id = $1 AND a.on_events IS NOT NULL AND a.paused_at IS NULL \
                         GROUP BY a.id, a.on_events ORDER BY a.id";
-            let agents: Vec<Waiting> = sql::all(&tx, doing, look, values![event.connector_id.as_str()]).await?;
-            for agent in agents {
+            let mut waiting = Vec::new();
+            for agent in sql::all::<Waiting>(&tx, doing, look, values![event.connector_id.as_str()]).await? {
                 if agents::events(&agent.on_events, &agent.id)?.waits_for(topic) {
-                    self.give_run(&tx, id, &event, ticket, &agent, most, now).await?;
-                    given.push(AgentId::from(agent.id));
+                    waiting.push(agent);
                 }
+            }
+            if !waiting.is_empty() && event.author_id.is_some() && event.identity.is_none() && !whoever {
+                tx.rollback().await.map_err(failed(doing))?;
+                return Ok(WorkedOff::WhoIs(connector));
+            }
+            for agent in waiting {
+                self.give_run(&tx, id, &event, ticket, &agent, most, now).await?;
+                given.push(AgentId::from(agent.id));
             }
         }
         let settle = "UPDATE deliveries SET state = 'processed', detail = NULL, settled_at = $2 \
@@ -103,7 +125,7 @@ impl Store {
         if !given.is_empty() {
             self.jobs_changed(&org, Kind::AgentRun);
         }
-        Ok(given.len())
+        Ok(WorkedOff::Yes(given.len()))
     }
 
     async fn give_run(

@@ -44,7 +44,7 @@ async fn a_connector_with_a_credential_starts_connected(db: Arc<TestDatabase>) {
     let read = load(&store, &id).await;
     assert_eq!((read.health, read.epoch, read.credential.version.0), (Health::Connected, 1, 1));
     let effects: Vec<_> = store.outbox(&org).await.unwrap().into_iter().map(|row| row.effect).collect();
-    assert_eq!(effects.len(), 3);
+    assert_eq!(effects.len(), 2);
     let key = new_connector(&org, "other", Secret::ApiKey(SecretString::from("key")));
     let Created::New(id) = store.create_connector(&key).await.unwrap() else { panic!("it is new") };
     let Secret::ApiKey(key) = load(&store, &id).await.credential.secret else { panic!("it is an API key") };
