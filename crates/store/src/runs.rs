@@ -165,7 +165,7 @@ impl TryFrom<Row> for Run {
 }
 
 #[derive(FromQueryResult)]
-struct Due {
+struct DueAgent {
     id: String,
     org_id: String,
     every_secs: Option<i64>,
@@ -242,12 +242,12 @@ impl Store {
         let due = "SELECT id, org_id, every_secs, cron, cron_zone, cron_missed, due_at FROM agents \
                    WHERE due_at <= $1 ORDER BY due_at, id LIMIT $2";
         // A look alone costs no lock; mostly nothing is due.
-        if sql::all::<Due>(self.db(), doing, due, values![now, limit]).await?.is_empty() {
+        if sql::all::<DueAgent>(self.db(), doing, due, values![now, limit]).await?.is_empty() {
             return Ok(0);
         }
         let tx = self.transaction(doing).await?;
         let due = format!("{due}{}", sql::for_update_of_the_free(self.backend()));
-        let due: Vec<Due> = sql::all(&tx, doing, due, values![now, limit]).await?;
+        let due: Vec<DueAgent> = sql::all(&tx, doing, due, values![now, limit]).await?;
         for agent in &due {
             let (cron, zone) = (agent.cron.as_deref(), agent.cron_zone.as_deref());
             let calendar = agents::calendar(cron, zone, agent.cron_missed.as_deref(), &agent.id)?;

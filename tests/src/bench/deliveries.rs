@@ -7,6 +7,8 @@ use anyhow::{Context, ensure};
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use futures::future::try_join_all;
 use hmac::{Hmac, KeyInit as _, Mac as _};
+use holdfast_app::seams::SystemClock;
+use holdfast_core::ports::Clock as _;
 use serde_json::{Value, json};
 use sha2::Sha256;
 use sqlx::PgConnection;
@@ -50,7 +52,7 @@ impl Sender {
             },
         })
         .to_string();
-        let stamp = chrono::Utc::now().to_rfc3339_opts(chrono::SecondsFormat::Secs, true);
+        let stamp = SystemClock.now().to_rfc3339_opts(chrono::SecondsFormat::Secs, true);
         let mut mac = Hmac::<Sha256>::new_from_slice(SECRET.as_bytes()).expect("a key of any length will do");
         mac.update(stamp.as_bytes());
         mac.update(body.as_bytes());

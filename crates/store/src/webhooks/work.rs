@@ -23,6 +23,7 @@ use crate::{
 
 #[derive(FromQueryResult)]
 struct Happened {
+    id: String,
     org_id: String,
     connector_id: String,
     provider: String,
@@ -77,7 +78,7 @@ impl Store {
     ) -> Result<WorkedOff, StoreError> {
         let doing = "work off an event";
         let tx = self.transaction(doing).await?;
-        let read = "SELECT d.org_id, d.connector_id, c.provider, c.account, c.identity, d.topic, d.kind, d.subject, d.author, \
+        let read = "SELECT d.id, d.org_id, d.connector_id, c.provider, c.account, c.identity, d.topic, d.kind, d.subject, d.author, \
                     d.author_id, d.state, d.received_at FROM deliveries d JOIN connectors c ON c.id = d.connector_id \
                     WHERE d.id = $1";
         let Some(event) = sql::one::<Happened>(&tx, doing, read, values![id.as_str()]).await? else {
@@ -110,7 +111,7 @@ impl Store {
                 return Ok(WorkedOff::WhoIs(connector));
             }
             for agent in waiting {
-                self.give_run(&tx, id, &event, ticket, &agent, most, now).await?;
+                self.give_run(&tx, &event, ticket, &agent, most, now).await?;
                 given.push(AgentId::from(agent.id));
             }
         }
@@ -131,14 +132,13 @@ impl Store {
     async fn give_run(
         &self,
         tx: &Patient<DatabaseTransaction>,
-        delivery: &DeliveryId,
         event: &Happened,
         ticket: &str,
         agent: &Waiting,
         most: u32,
         now: DateTime<Utc>,
     ) -> Result<(), StoreError> {
-        let doing = "give an agent a run";
+        let (doing, delivery) = ("give an agent a run", event.id.as_str());
         let lately = "SELECT COUNT(*) AS number FROM runs WHERE agent_id = $1 AND subject = $2 AND queued_at > $3";
         let subject = format!("{}:{ticket}", event.connector_id);
         let lately: Option<sql::Number> =
@@ -191,7 +191,7 @@ impl Store {
             too_often.then(|| "too_often".to_owned()),
             too_often.then_some(detail),
             known,
-            delivery.as_str(),
+            delivery,
             subject.as_str(),
             job.map(|job| job.to_string()),
         ];

@@ -59,6 +59,7 @@ struct ChoosePage {
 }
 
 #[derive(Serialize)]
+#[expect(clippy::struct_excessive_bools, reason = "each is something that the form shows or not")]
 struct FormPage {
     /// `None`: it is a new one.
     agent: Option<String>,

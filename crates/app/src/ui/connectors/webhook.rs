@@ -280,7 +280,7 @@ async fn page(app: &App, person: &Person, snapshot: &Snapshot, shown: &Shown<'_>
         };
         let chosen = shown.kind == facts.id;
         let url = made.as_ref().and_then(|made| made.url.as_deref()).unwrap_or("the address");
-        let secret = shown.secret.as_ref().filter(|_| chosen).map(|secret| secret.expose_secret());
+        let secret = shown.secret.as_ref().filter(|_| chosen).map(ExposeSecret::expose_secret);
         let secret = secret.unwrap_or("the one that was shown here when it was made");
         let step = |step: &&str| Step { words: step.replace("{url}", url).replace("{secret}", secret) };
         ways.push(Way {
