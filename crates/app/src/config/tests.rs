@@ -1,6 +1,6 @@
 use std::{fs, time::Duration};
 
-use figment::error::Kind;
+use figment::{error::Kind, providers::Format as _};
 use holdfast_core::refresh::{Settings, schedule::ScheduleSettings};
 use secrecy::ExposeSecret;
 use serde::de::DeserializeOwned;
@@ -168,6 +168,35 @@ fn the_environment_reaches_every_kind_of_value() {
     assert_eq!(config.network.allow_private_hosts, hosts);
     assert_eq!(config.operator.emails, ["a@example.com", "b@example.com"]);
     assert_eq!(config.log.format, LogFormat::Json);
+}
+
+/// Each as a text, which is all that an environment has.
+#[test]
+fn every_value_of_the_compiled_file_can_be_said_in_the_environment() {
+    fn flat(at: &str, value: &serde_json::Value, found: &mut Vec<(String, String)>) {
+        match value {
+            serde_json::Value::Object(fields) => {
+                for (name, value) in fields {
+                    let between = if at.is_empty() { "" } else { "__" };
+                    flat(&format!("{at}{between}{}", name.to_uppercase()), value, found);
+                }
+            }
+            serde_json::Value::String(text) => found.push((at.to_owned(), text.clone())),
+            serde_json::Value::Array(items) if items.is_empty() => {}
+            other => found.push((at.to_owned(), other.to_string())),
+        }
+    }
+    let compiled =
+        figment::Figment::from(figment::providers::Toml::string(include_str!("../../../../config/default.toml")));
+    let mut found = Vec::new();
+    flat("", &compiled.extract().unwrap(), &mut found);
+    assert!(found.len() > 60, "{}", found.len());
+    for (name, value) in found {
+        let name = format!("HOLDFAST_{name}");
+        if let Err(error) = from_variables(&[(&name, &value)]) {
+            panic!("{name}={value}: {error}");
+        }
+    }
 }
 
 #[test]

@@ -40,6 +40,7 @@ pub struct WebhooksConfig {
     #[serde(rename = "secret_overlap_secs", deserialize_with = "parsed::secs")]
     pub secret_overlap: Duration,
     /// Whether a connector that a person connects receives events at once, where its provider can be told so.
+    #[serde(deserialize_with = "parsed::switch")]
     pub make_on_connect: bool,
     /// Between two looks at what makes a provider send.
     #[serde(rename = "look_secs", deserialize_with = "parsed::secs")]
