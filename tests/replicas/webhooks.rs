@@ -162,7 +162,8 @@ async fn what_was_answered_is_kept_and_worked_off_over_a_killed_replica() {
     assert_eq!(database.number("SELECT COUNT(*) FROM jobs WHERE kind = 'event'").await, number);
 }
 
-/// Agents that events set off, and a replica that is killed while they write: each event has its note once.
+/// Agents that events set off, and a replica that is killed while they write: no event has two notes, and one that may lack its
+/// own is told.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_notes_of_agents_are_written_once_over_a_killed_replica() {
     const EVENTS: usize = 60;
@@ -219,7 +220,11 @@ async fn the_notes_of_agents_are_written_once_over_a_killed_replica() {
     let written = bodies.len();
     bodies.sort_unstable();
     bodies.dedup();
-    assert_eq!((written, bodies.len()), (EVENTS, EVENTS), "Zendesk knows a write again that is repeated");
-    let runs = "SELECT COUNT(*) FROM runs WHERE state = 'succeeded'";
-    assert_eq!(cluster.database.number(runs).await, i64::try_from(EVENTS).expect("a few"));
+    assert_eq!(written, bodies.len(), "no note is written twice");
+    // Zendesk does not know a reply again: the one that was under way when its replica died is told, and left to a person.
+    let succeeded = cluster.database.number("SELECT COUNT(*) FROM runs WHERE state = 'succeeded'").await;
+    let unknown = cluster.database.number("SELECT COUNT(*) FROM runs WHERE code = 'call_outcome_unknown'").await;
+    let all = i64::try_from(EVENTS).expect("a few");
+    assert!(unknown <= 1 && succeeded + unknown == all, "{succeeded} have succeeded, of {unknown} nobody knows");
+    assert!(written == EVENTS || unknown == 1, "{written} notes, of {EVENTS} events");
 }
