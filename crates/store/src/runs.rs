@@ -176,6 +176,12 @@ struct DueAgent {
 }
 
 #[derive(FromQueryResult)]
+struct Named {
+    id: String,
+    name: String,
+}
+
+#[derive(FromQueryResult)]
 struct Lost {
     id: String,
     agent_id: String,
@@ -450,13 +456,15 @@ impl Store {
         let doing = "read the runs of a delivery";
         let sql = format!("SELECT {COLUMNS} FROM runs r WHERE r.delivery_id = $1 ORDER BY r.id LIMIT 100");
         let rows: Vec<Row> = sql::all(self.db(), doing, sql, values![delivery.as_str()]).await?;
-        let mut runs = Vec::with_capacity(rows.len());
-        for row in rows {
-            let name = "SELECT name AS id FROM agents WHERE id = $1";
-            let name: Option<sql::Id> = sql::one(self.db(), doing, name, values![row.agent_id.as_str()]).await?;
-            runs.push((row.try_into()?, name.map(|name| name.id).unwrap_or_default()));
-        }
-        Ok(runs)
+        let names =
+            "SELECT DISTINCT a.id, a.name FROM runs r JOIN agents a ON a.id = r.agent_id WHERE r.delivery_id = $1";
+        let names: Vec<Named> = sql::all(self.db(), doing, names, values![delivery.as_str()]).await?;
+        let names: HashMap<String, String> = names.into_iter().map(|agent| (agent.id, agent.name)).collect();
+        let with_name = |row: Row| {
+            let name = names.get(&row.agent_id).cloned().unwrap_or_default();
+            Ok((row.try_into()?, name))
+        };
+        rows.into_iter().map(with_name).collect()
     }
 
     /// The runs of the org's agent, newest first.

@@ -18,7 +18,7 @@ use tracing::info;
 use utoipa::ToSchema;
 
 use super::samples;
-use crate::{app::App, care, problem::Problem, tools};
+use crate::{app::App, care, problem::Problem, tools, words::capitalised};
 
 /// Connectors of one agent.
 const MOST_CONNECTORS: usize = 10;
@@ -386,10 +386,11 @@ fn checked_trigger(trigger: &TriggerBody) -> Result<Trigger, Problem> {
             let missed = trigger.missed.as_deref().map_or(Some(Missed::RunOnce), Missed::parse);
             let missed = missed.ok_or_else(|| Problem::invalid("trigger.missed", "missed is run_once or skip."))?;
             let zone = trigger.time_zone.as_deref().unwrap_or("UTC");
+            let sentence = |error: &NoCalendar| format!("{}.", capitalised(&error.to_string()));
             Calendar::of(trigger.cron.as_deref().unwrap_or_default(), zone, missed).map(Trigger::Calendar).map_err(
                 |error| match error {
-                    NoCalendar::Pattern(_) => Problem::invalid("trigger.cron", format!("cron: {error}.")),
-                    NoCalendar::Zone => Problem::invalid("trigger.time_zone", format!("time_zone: {error}.")),
+                    NoCalendar::Pattern(_) => Problem::invalid("trigger.cron", sentence(&error)),
+                    NoCalendar::Zone => Problem::invalid("trigger.time_zone", sentence(&error)),
                 },
             )
         }

@@ -74,9 +74,7 @@ impl Deliver {
             took,
             status: sent
                 .as_ref()
-                .ok()
-                .copied()
-                .or(failed.and_then(|failed| failed.status))
+                .map_or_else(|failed| failed.status, |status| Some(*status))
                 .map(|status| status.as_u16()),
             fault: failed.map(|failed| failed.detail.as_str()),
             gone: failed.is_some_and(Failed::is_gone),

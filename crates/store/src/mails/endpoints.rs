@@ -4,7 +4,7 @@ use holdfast_core::{OrgId, ports::StoreError};
 use sea_orm::FromQueryResult;
 use serde_json::json;
 
-use super::{ADMINS, MailKind, MailStage, NewMail, Recipient, TellWebhooks};
+use super::{MailKind, TellWebhooks};
 use crate::{
     sql::{self, failed, micros, values},
     store::Store,
@@ -38,23 +38,8 @@ impl Store {
                 tx.rollback().await.map_err(failed(doing))?;
                 continue;
             }
-            let admins = format!(
-                "SELECT u.id AS user_id, u.id AS recipient FROM users u WHERE u.org_id = $1 AND {ADMINS} ORDER BY u.id"
-            );
-            let admins: Vec<Recipient> = sql::all(&tx, doing, admins, values![org.as_str()]).await?;
-            for admin in &admins {
-                let mail = NewMail {
-                    org: Some(&org),
-                    user: admin.user_id.as_deref(),
-                    recipient: &admin.recipient,
-                    kind: MailKind::EndpointStopped,
-                    about: json!({ "endpoint": untold.id }),
-                    answers: Vec::new(),
-                    stage: if tell.sends { MailStage::Queued } else { MailStage::Unsent },
-                    items: Vec::new(),
-                };
-                self.insert_mail(&tx, tell.domain, tell.at, &mail).await?;
-            }
+            let about = json!({ "endpoint": untold.id });
+            self.tell_admins(&tx, tell, &org, MailKind::EndpointStopped, &about).await?;
             tx.commit().await.map_err(failed(doing))?;
             told += 1;
         }

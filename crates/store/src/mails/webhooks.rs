@@ -2,8 +2,8 @@
 
 use chrono::{DateTime, TimeDelta, Utc};
 use holdfast_core::{ConnectorId, OrgId, ports::StoreError};
-use sea_orm::FromQueryResult;
-use serde_json::json;
+use sea_orm::{ConnectionTrait, FromQueryResult};
+use serde_json::{Value, json};
 
 use super::{ADMINS, MailKind, MailStage, NewMail, Recipient};
 use crate::{
@@ -90,27 +90,41 @@ impl Store {
                 tx.rollback().await.map_err(failed(doing))?;
                 continue;
             }
-            let admins = format!(
-                "SELECT u.id AS user_id, u.id AS recipient FROM users u WHERE u.org_id = $1 AND {ADMINS} ORDER BY u.id"
-            );
-            let admins: Vec<Recipient> = sql::all(&tx, doing, admins, values![org.as_str()]).await?;
-            for admin in &admins {
-                let mail = NewMail {
-                    org: Some(&org),
-                    user: admin.user_id.as_deref(),
-                    recipient: &admin.recipient,
-                    kind: MailKind::WebhookStopped,
-                    about: json!({ "endpoint": untold.id, "not_sent": untold.alarm }),
-                    answers: Vec::new(),
-                    stage: if tell.sends { MailStage::Queued } else { MailStage::Unsent },
-                    items: Vec::new(),
-                };
-                self.insert_mail(&tx, tell.domain, tell.at, &mail).await?;
-            }
+            let about = json!({ "endpoint": untold.id, "not_sent": untold.alarm });
+            self.tell_admins(&tx, tell, &org, MailKind::WebhookStopped, &about).await?;
             tx.commit().await.map_err(failed(doing))?;
             told += 1;
         }
         Ok(told)
+    }
+
+    /// A message to each admin of the org, in the transaction that takes the mark for it.
+    pub(super) async fn tell_admins(
+        &self,
+        tx: &impl ConnectionTrait,
+        tell: &TellWebhooks<'_>,
+        org: &OrgId,
+        kind: MailKind,
+        about: &Value,
+    ) -> Result<(), StoreError> {
+        let admins = format!(
+            "SELECT u.id AS user_id, u.id AS recipient FROM users u WHERE u.org_id = $1 AND {ADMINS} ORDER BY u.id"
+        );
+        let admins: Vec<Recipient> = sql::all(tx, "look for an org's admins", admins, values![org.as_str()]).await?;
+        for admin in &admins {
+            let mail = NewMail {
+                org: Some(org),
+                user: admin.user_id.as_deref(),
+                recipient: &admin.recipient,
+                kind,
+                about: about.clone(),
+                answers: Vec::new(),
+                stage: if tell.sends { MailStage::Queued } else { MailStage::Unsent },
+                items: Vec::new(),
+            };
+            self.insert_mail(tx, tell.domain, tell.at, &mail).await?;
+        }
+        Ok(())
     }
 
     /// A webhook's trouble as it stands: what is turned away here, or what is not sent there. `None`: it is over.

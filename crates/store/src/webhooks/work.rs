@@ -13,7 +13,8 @@ use sea_orm::{DatabaseTransaction, FromQueryResult};
 use serde_json::{Value, json};
 
 use crate::{
-    agents, events,
+    agents,
+    events::{self, Published},
     jobs::{self, NewJob},
     patience::Patient,
     runs::BRAKE,
@@ -50,8 +51,8 @@ impl Happened {
 /// What became of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WorkedOff {
-    /// It is processed, and gave so many runs.
-    Yes(usize),
+    /// It is processed.
+    Yes,
     /// Somebody did it, and an agent waits for it: first it has to be known whether that is the connector's own user. Nothing was
     /// done.
     WhoIs(ConnectorId),
@@ -83,18 +84,19 @@ impl Store {
                     WHERE d.id = $1";
         let Some(event) = sql::one::<Happened>(&tx, doing, read, values![id.as_str()]).await? else {
             tx.rollback().await.map_err(failed(doing))?;
-            return Ok(WorkedOff::Yes(0));
+            return Ok(WorkedOff::Yes);
         };
         let waited_for = Topic::parse(&event.topic).filter(|topic| Topic::TICKETS.contains(topic));
-        let mut given = Vec::new();
+        let (mut given, mut told) = (Vec::new(), Published::ToNobody);
         let ticket = event.subject.as_deref().filter(|_| event.state != "processed");
         let connector = ConnectorId::from(event.connector_id.as_str());
         let org: OrgId = event.org_id.as_str().into();
         if let (Some(topic), Some(ticket)) = (waited_for, ticket)
             && let Some(kind) = EventType::parse(topic.as_str())
         {
-            let told = |about: &About| about.ticket(ticket, &event.kind);
-            events::tell_of(self, &tx, &org, &connector, kind, Some(id.to_string()), event.received_at, told).await?;
+            let data = |about: &About| about.ticket(ticket, &event.kind);
+            let (key, at) = (Some(id.to_string()), event.received_at);
+            told = events::tell_of(self, &tx, &org, &connector, kind, key, at, data).await?;
         }
         if let (Some(topic), Some(ticket), false) = (waited_for, ticket, event.is_our_own()) {
             let look = "SELECT a.id, MIN(b.role) AS role, a.on_events FROM agent_connectors b JOIN agents a ON a.id = b.agent_id \
@@ -122,11 +124,13 @@ impl Store {
         for agent in &given {
             self.agent_changed(agent);
         }
-        self.events_told(std::slice::from_ref(&org));
+        if matches!(told, Published::Yes(_, 1..)) {
+            self.events_told(std::slice::from_ref(&org));
+        }
         if !given.is_empty() {
             self.jobs_changed(&org, Kind::AgentRun);
         }
-        Ok(WorkedOff::Yes(given.len()))
+        Ok(WorkedOff::Yes)
     }
 
     async fn give_run(

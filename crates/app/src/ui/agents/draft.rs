@@ -15,7 +15,6 @@ use crate::{
         samples::Sample,
     },
     problem::Problem,
-    words::capitalised,
 };
 
 /// What stands in `every` for an agent that waits for events.
@@ -280,8 +279,8 @@ impl Draft {
             ("connectors", _) if !problems.rows.is_empty() => {
                 "Choose the connector that the agent works on.".clone_into(&mut problems.rows[0]);
             }
-            ("trigger.cron", _) => problems.cron = capitalised(words.trim_start_matches("cron: ")),
-            ("trigger.time_zone", _) => problems.zone = capitalised(words.trim_start_matches("time_zone: ")),
+            ("trigger.cron", _) => problems.cron = words,
+            ("trigger.time_zone", _) => problems.zone = words,
             ("trigger.events", _) => "Choose at least one event.".clone_into(&mut problems.events),
             (field, _) if field.starts_with("trigger") => {
                 problems.every = format!(

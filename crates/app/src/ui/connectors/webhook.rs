@@ -281,8 +281,8 @@ async fn page(app: &App, person: &Person, snapshot: &Snapshot, shown: &Shown<'_>
         let chosen = shown.kind == facts.id;
         let url = made.as_ref().and_then(|made| made.url.as_deref()).unwrap_or("the address");
         let secret = shown.secret.as_ref().filter(|_| chosen).map(ExposeSecret::expose_secret);
-        let secret = secret.unwrap_or("the one that was shown here when it was made");
-        let step = |step: &&str| Step { words: step.replace("{url}", url).replace("{secret}", secret) };
+        let said = secret.unwrap_or("the one that was shown here when it was made");
+        let step = |step: &&str| Step { words: step.replace("{url}", url).replace("{secret}", said) };
         ways.push(Way {
             id: facts.id,
             name: facts.name,
@@ -290,7 +290,7 @@ async fn page(app: &App, person: &Person, snapshot: &Snapshot, shown: &Shown<'_>
             secret_label: facts.secret_label,
             brings: matches!(facts.secret, SecretFrom::Provider | SecretFrom::Either | SecretFrom::Sender),
             makes: matches!(facts.secret, SecretFrom::Us | SecretFrom::Either),
-            secret: shown.secret.as_ref().filter(|_| chosen).map(|secret| secret.expose_secret().to_owned()),
+            secret: secret.map(str::to_owned),
             typed_problem: shown.problem.filter(|_| chosen).unwrap_or_default().to_owned(),
             body: facts.body,
             kept: subscriptions::is_kept(app, &snapshot.provider, way)
