@@ -24,13 +24,14 @@ on_both! {
     a_run_that_fails_is_a_dead_job_until_somebody_tries_it_again,
     what_a_job_may_begin_anew_is_not_forgotten,
     a_person_asks_for_a_run_about_a_ticket,
+    a_run_by_hand_knows_the_connector_of_its_ticket,
     a_bad_trigger_is_told_what_there_is,
 }
 
 const TICKET: i64 = 42;
 
 /// What Zendesk says of a ticket.
-fn said(hook: &Hook, id: &str, kind: &str, author: Option<&str>) -> EventOrder {
+pub(crate) fn said(hook: &Hook, id: &str, kind: &str, author: Option<&str>) -> EventOrder {
     let comment = author.map(|author| json!({ "id": "9", "author": { "id": author, "is_staff": false } }));
     let body = json!({
         "id": id, "type": format!("zen:event-type:ticket.{kind}"), "subject": format!("zen:ticket:{TICKET}"),
@@ -59,22 +60,22 @@ fn noting(connectors: &Value, events: &[&str]) -> Value {
     })
 }
 
-async fn make(app: &TestApp, connector: &str, events: &[&str]) -> String {
+pub(crate) async fn make(app: &TestApp, connector: &str, events: &[&str]) -> String {
     let body = noting(&json!([{ "connector": connector }]), events);
     app.post("/agents", body).await.expect(201).text_of("id")
 }
 
-fn notes(app: &TestApp) -> usize {
+pub(crate) fn notes(app: &TestApp) -> usize {
     let all = app.acme.comments(TICKET);
     all.iter().filter(|comment| comment["body"].as_str().unwrap().contains("Noting saw ")).count()
 }
 
-async fn runs(app: &TestApp, agent: &str) -> Vec<Value> {
+pub(crate) async fn runs(app: &TestApp, agent: &str) -> Vec<Value> {
     app.get(&format!("/agents/{agent}/runs")).await.expect(200).json["data"].as_array().unwrap().clone()
 }
 
 /// The runs of an agent once there are so many, and all are over; newest first.
-async fn ended(app: &TestApp, agent: &str, number: usize) -> Vec<Value> {
+pub(crate) async fn ended(app: &TestApp, agent: &str, number: usize) -> Vec<Value> {
     let look = async || runs(app, agent).await;
     until("the runs are over", look, |runs| runs.len() >= number && runs.iter().all(|run| !run["ended_at"].is_null()))
         .await
@@ -141,6 +142,8 @@ async fn what_a_connector_does_itself_sets_nothing_off(db: Arc<Database>) {
     let kept = app.deliveries(&hook.connector).await;
     assert!(kept.iter().all(|one| one["state"] == "processed"), "{kept:?}");
     assert_eq!((runs.len(), &runs[0]["event"]["id"]), (1, &kept[0]["id"]));
+    let why = kept[1]["detail"].as_str().unwrap_or_default();
+    assert!(why.contains("did it itself") && kept[0]["detail"].is_null(), "{kept:?}");
 }
 
 /// QJ-03
@@ -192,7 +195,10 @@ async fn a_paused_agent_lets_events_go_by(db: Arc<Database>) {
     let _paused = app.post(&format!("/agents/{agent}/pause"), json!({})).await.expect(200);
     send(&app, &said(&hook, "evt-1", "created", None)).await;
     let kept = app.deliveries(&hook.connector).await;
-    assert_eq!(kept[0]["state"], "processed");
+    assert_eq!(
+        (&kept[0]["state"], &kept[0]["detail"]),
+        (&json!("processed"), &json!("It set no agent off: Noting was paused."))
+    );
 
     let _resumed = app.post(&format!("/agents/{agent}/resume"), json!({})).await.expect(200);
     send(&app, &said(&hook, "evt-2", "created", None)).await;
@@ -338,10 +344,51 @@ async fn a_bad_trigger_is_told_what_there_is(db: Arc<Database>) {
         assert_eq!(problem.json["field"], field, "{trigger}");
     }
     let agent = make(&app, &connector, &["ticket.created"]).await;
-    let schedule = json!({ "trigger": { "kind": "schedule", "every_secs": 60 } });
-    let changed = patch(&app, &agent, schedule).await.expect(200);
+    // Its playbook is about a ticket, and a timetable has none.
+    for trigger in [json!({ "kind": "schedule", "every_secs": 60 }), json!({ "kind": "cron", "cron": "0 9 * * *" })] {
+        let problem = patch(&app, &agent, json!({ "trigger": trigger })).await.problem(422, "invalid");
+        assert_eq!(problem.json["field"], "runner.steps[0].with");
+        assert!(problem.text_of("detail").contains("choose events as the trigger"), "{}", problem.json);
+    }
+    let changed = patch(&app, &agent, json!({ "trigger": { "kind": "manual" } })).await.expect(200);
     assert_eq!(
         (&changed.json["trigger"]["kind"], &changed.json["trigger"]["events"]),
-        (&json!("schedule"), &Value::Null)
+        (&json!("manual"), &Value::Null)
     );
+    let without = app.post(&format!("/agents/{agent}/run"), json!({})).await.problem(422, "invalid");
+    assert_eq!(without.json["field"], "ticket_id", "its runs are about a ticket still");
+}
+
+async fn a_run_by_hand_knows_the_connector_of_its_ticket(db: Arc<Database>) {
+    let app = TestApp::start(&db).await;
+    let (acme, globex) = (app.import("acme").await, app.import("globex").await);
+    let shop = app.import_of("shopify", "acme").await;
+    let mut body = noting(
+        &json!([{ "connector": acme, "role": "main" }, { "connector": globex, "role": "second" },
+            { "connector": shop, "role": "shop" }]),
+        &["ticket.created"],
+    );
+    body["runner"]["steps"][1]["with"]["body"] = json!("Noting saw {{ event.connector.account }} as {{ event.role }}");
+    let agent = app.post("/agents", body.clone()).await.expect(201).text_of("id");
+    let ask = async |agent: &str, body: Value| app.post(&format!("/agents/{agent}/run"), body).await;
+    for (body, field) in [
+        (json!({ "ticket_id": "42" }), "role"),
+        (json!({ "ticket_id": "42", "role": "shop" }), "role"),
+        (json!({ "ticket_id": "42", "role": "nobody" }), "role"),
+        (json!({ "role": "main" }), "role"),
+    ] {
+        assert_eq!(ask(&agent, body.clone()).await.problem(422, "invalid").json["field"], field, "{body}");
+    }
+
+    let _asked = ask(&agent, json!({ "ticket_id": "42", "role": "main" })).await.expect(202);
+    app.app.run_due_agents().await.unwrap();
+
+    let runs = ended(&app, &agent, 1).await;
+    assert_eq!(runs[0]["state"], "succeeded", "{runs:?}");
+    let comments = app.acme.comments(TICKET);
+    assert!(comments.iter().any(|one| one["body"] == "Noting saw acme as main"), "{comments:?}");
+    body["connectors"] = json!([{ "connector": shop, "role": "main" }]);
+    body["runner"]["steps"] = json!([{ "id": "found", "tool": "find_order", "with": { "order_name": "{{ event.ticket_id }}" } }]);
+    let of_shop = app.post("/agents", body).await.expect(201).text_of("id");
+    assert_eq!(ask(&of_shop, json!({ "ticket_id": "42" })).await.problem(422, "invalid").json["field"], "ticket_id");
 }

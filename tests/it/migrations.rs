@@ -97,7 +97,7 @@ async fn a_long_list_is_cut_and_found_again_by_its_filter(db: Arc<Database>) {
     let list = ada.open("/connectors?health=must_reconnect").await.expect(200);
     let rows = list.read().by_id("list").unwrap().text();
     assert!(rows.contains("Desk 11") && !rows.contains("Later"), "{rows}");
-    assert!(list.text.contains("To be reconnected (12)"), "{}", list.text);
+    assert!(list.text.contains("Provider’s migration (12)"), "{}", list.text);
 }
 
 async fn an_operator_starts_watches_and_ends_one_on_pages(db: Arc<Database>) {

@@ -15,6 +15,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 on_both! {
+    a_customer_who_writes_sets_an_agent_off,
     whoever_connects_a_helpdesk_receives_its_events_without_doing_anything,
     an_import_and_a_switch_that_is_off_change_nothing_at_the_provider,
     however_often_it_is_reconnected_there_is_one_subscription,
@@ -95,6 +96,27 @@ async fn connected(app: &TestApp) -> (String, ZendeskWebhook) {
     let id = app.connect("acme").await;
     stands(app, &id, "waiting").await;
     (id, ours(app).remove(0))
+}
+
+async fn a_customer_who_writes_sets_an_agent_off(db: Arc<Database>) {
+    let app = start(&db).await;
+    let (id, _) = connected(&app).await;
+    let agent = json!({
+        "name": "Greeting", "connectors": [{ "connector": id }], "trigger": { "kind": "events", "events": ["ticket.created"] },
+        "runner": { "kind": "playbook", "steps": [{ "id": "greet", "tool": "reply_to_ticket", "with": {
+            "ticket_id": "{{ event.ticket_id }}", "public": true, "body": "We are on it." } }] },
+    });
+    let _made = app.post("/agents", agent).await.expect(201);
+
+    let before = app.acme.write_ticket();
+
+    let button = format!("{}/control/zendesk/acme/do", app.sandbox.url());
+    let pressed = reqwest::Client::new().post(button).form(&[("action", "write")]).send().await.unwrap();
+
+    assert_eq!(pressed.status(), 200);
+    let newest = before + 1;
+    let greeted = async || app.acme.comments(newest).iter().filter(|one| one["body"] == "We are on it.").count();
+    until("the customer is answered", greeted, |greeted| *greeted == 1).await;
 }
 
 async fn whoever_connects_a_helpdesk_receives_its_events_without_doing_anything(db: Arc<Database>) {
@@ -287,6 +309,11 @@ async fn what_is_switched_off_disconnected_or_deleted_leaves_nothing_there(db: A
     let _off = app.post(&path, json!({ "receive": false })).await.expect(200);
     until("it is taken away", async || ours(&app).len(), |there| *there == 0).await;
     until("it is told", async || lines(&app, &id).await, |lines| has(lines, "unsubscribed")).await;
+    stands(&app, &id, "off").await;
+    let admin = app.somebody(Role::Admin).await;
+    let page = admin.open(&format!("/connectors/{id}/webhook")).await;
+    assert!(page.text.contains("Not received") && page.text.contains("Receive events"), "{}", page.text);
+    assert!(!page.text.contains("Takes deliveries"), "{}", page.text);
 
     let _on = app.post(&path, json!({ "receive": true })).await.expect(200);
     stands(&app, &id, "waiting").await;

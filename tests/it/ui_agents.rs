@@ -276,7 +276,7 @@ async fn a_dry_run_is_shown_with_what_it_would_have_written(db: Arc<Database>) {
 
 async fn an_agent_that_waits_for_events_is_made_and_tried_on_a_ticket(db: Arc<Database>) {
     let (app, browser) = start(&db).await;
-    let _acme = app.import("acme").await;
+    let acme = app.import("acme").await;
     let form = open(&app, &browser, "/agents/new?sample=triage_new_tickets").await.form("/agents/new");
     assert_eq!((form.value("every"), form.value("event")), (Some("events"), Some("ticket.created")));
 
@@ -295,6 +295,12 @@ async fn an_agent_that_waits_for_events_is_made_and_tried_on_a_ticket(db: Arc<Da
     assert!(done.text.contains("About ticket 42") && done.text.contains("Succeeded"), "{}", done.text);
     let edit = open(&app, &browser, &format!("{page}/edit")).await.form(&format!("{page}/edit"));
     assert_eq!((edit.value("every"), edit.value("event")), (Some("events"), Some("ticket.created")));
+    let deaf = open(&app, &browser, &page).await;
+    assert!(deaf.text.contains("No events come from") && deaf.text.contains("Set up the webhook"), "{}", deaf.text);
+    assert!(deaf.links.iter().any(|link| link.ends_with(&format!("/connectors/{acme}/webhook"))), "{:?}", deaf.links);
+    let _hook = app.hook(&acme, "zendesk", "acme", json!({ "secret": "zendesk-signing-secret" })).await;
+    let hears = open(&app, &browser, &page).await;
+    assert!(!hears.text.contains("No events come from"), "{}", hears.text);
 }
 
 async fn an_agent_by_the_calendar_is_made_and_changed(db: Arc<Database>) {

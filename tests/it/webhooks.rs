@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use holdfast_app::admin::{self, Ask};
+use holdfast_core::Role;
 use holdfast_sandbox::EventOrder;
 use holdfast_tests::{
     database::Database,
@@ -217,6 +218,8 @@ async fn a_push_is_for_the_mailbox_of_its_address_and_has_to_be_authenticated(db
     let words = webhook["rejections"].to_string();
     assert!(words.contains("no_signature") && words.contains("wrong_sender") && words.contains("stale"), "{words}");
     assert!(words.contains("no proof of who sent them"), "{words}");
+    let shown = app.somebody(Role::Admin).await.open(&format!("/connectors/{connector}")).await;
+    assert!(shown.text.contains("What arrives carries no proof of who sent it"), "{}", shown.text);
 }
 
 async fn an_apps_address_serves_each_company_by_its_attested_id(db: Arc<Database>) {

@@ -47,6 +47,7 @@ use template::{Shape, Template};
 pub struct Playbook {
     data: Map<String, Value>,
     steps: Vec<Step>,
+    reads_event: Option<SpecError>,
 }
 
 #[derive(Clone, Debug, PartialEq)]

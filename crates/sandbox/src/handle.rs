@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::counters::Counters;
 use crate::desk::{Desk, World, locked};
+use crate::events::{self, EventOrder};
 use crate::faults::Faults;
 use crate::ledger::Ledger;
 use crate::zendesk::data::ADMIN;
@@ -157,9 +158,30 @@ impl Helpdesk {
         seed::add_tickets(&mut locked(&self.desk.data), i64::from(count));
     }
 
-    /// A customer writes: one more urgent ticket. Answers its number.
+    /// A customer writes: one more urgent ticket. Answers its number. No webhook hears of it, see [`Self::tell`].
     pub fn write_ticket(&self) -> i64 {
         scene::write(&self.desk.name, &mut locked(&self.desk.data), self.world.clock.now_ms())
+    }
+
+    /// Sends an event of a ticket (`ticket.created`) to the active webhooks that have subscribed to it, each as often as Zendesk
+    /// would. Answers how many there are.
+    pub async fn tell(&self, kind: &str, ticket: i64) -> usize {
+        let event = format!("zen:event-type:{kind}");
+        let mut subscribed = self.webhooks();
+        subscribed.retain(|webhook| webhook.status == "active" && webhook.subscriptions.contains(&event));
+        for webhook in &subscribed {
+            let order = EventOrder {
+                provider: "zendesk".to_owned(),
+                url: webhook.endpoint.clone(),
+                secret: webhook.secret.clone(),
+                kind: kind.to_owned(),
+                subject: ticket.to_string(),
+                ..EventOrder::default()
+            };
+            // Whether it was taken is between the two.
+            let _attempts = events::send(&self.world, &order).await;
+        }
+        subscribed.len()
     }
 
     /// A ticket as the API would show it.

@@ -123,6 +123,7 @@ pub async fn create(
     {
         one.role.get_or_insert_with(|| needed.role.clone());
     }
+    fits(&playbook, &trigger)?;
     let bound = resolve(app, org, given, &playbook).await?;
     check(&playbook, &bound)?;
     let new = NewAgent {
@@ -156,10 +157,11 @@ pub async fn change(app: &Arc<App>, org: &OrgId, id: &str, body: AgentChangeBody
     if let Some(trigger) = &body.trigger {
         change.trigger = Some(checked_trigger(trigger)?);
     }
-    // Runner and bindings have to fit each other, whichever of them is changed.
-    if body.runner.is_some() || body.connectors.is_some() {
+    // Runner, trigger and bindings have to fit each other, whichever of them is changed.
+    if body.runner.is_some() || body.connectors.is_some() || change.trigger.is_some() {
         let runner = body.runner.as_ref().unwrap_or(&agent.runner);
         let playbook = Playbook::parse(runner).map_err(|error| spec_problem(&error))?;
+        fits(&playbook, change.trigger.as_ref().unwrap_or(&agent.trigger))?;
         let bound = match body.connectors {
             Some(given) => resolve(app, org, given, &playbook).await?,
             None => as_bound(app, &agent.bindings),
@@ -205,30 +207,48 @@ pub async fn delete(app: &Arc<App>, org: &OrgId, id: &str) -> Result<(), Problem
     Ok(())
 }
 
+/// A run that somebody wants.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wanted<'a> {
+    /// It is to change nothing.
+    pub dry: bool,
+    /// The ticket that it is to be about.
+    pub ticket: Option<&'a str>,
+    /// On which of the agent's connectors that ticket is, by its role; not needed where one of them alone has tickets.
+    pub role: Option<&'a str>,
+}
+
 /// Asks for a run. One that is not to change anything is taken of a paused agent too.
 pub async fn run(
     app: &Arc<App>,
     org: &OrgId,
     id: &str,
     actor: &str,
-    dry: bool,
-    ticket: Option<&str>,
+    wanted: Wanted<'_>,
     may_connect: bool,
 ) -> Result<Asked, Problem> {
     let agent = find(app, org, id).await?;
-    let about = match (ticket.map(str::trim), &agent.trigger) {
-        (Some(ticket), _) if (1..=LONGEST_TICKET).contains(&ticket.chars().count()) => {
-            Some(json!({ "topic": "by_hand", "kind": "by_hand", "ticket_id": ticket, "by": null }))
+    let dry = wanted.dry;
+    let about = match wanted.ticket.map(str::trim) {
+        Some(ticket) if (1..=LONGEST_TICKET).contains(&ticket.chars().count()) => {
+            let on = ticket_on(app, &agent, wanted.role)?;
+            Some(json!({
+                "topic": "by_hand", "kind": "by_hand", "ticket_id": ticket, "role": on.role, "by": null,
+                "connector": { "id": on.connector, "provider": on.provider, "account": on.account },
+            }))
         }
-        (Some(_), _) => {
+        Some(_) => {
             let detail = format!("Give the id of a ticket, with 1 to {LONGEST_TICKET} characters.");
             return Err(Problem::invalid("ticket_id", detail));
         }
-        (None, Trigger::Events(_)) => {
-            let detail = "This agent works on the ticket of an event. Say which ticket it is to take.";
+        None if wanted.role.is_some() => {
+            return Err(Problem::invalid("role", "A role says where a ticket is: give ticket_id as well."));
+        }
+        None if takes_ticket(&agent) => {
+            let detail = "This agent works on one ticket. Say which one it is to take.";
             return Err(Problem::invalid("ticket_id", detail));
         }
-        (None, Trigger::Manual | Trigger::Every(_) | Trigger::Calendar(_)) => None,
+        None => None,
     };
     if !agent.stops.is_empty() {
         return Err(tools::deactivated(app, &agent.name, &agent.stops, may_connect).await);
@@ -255,6 +275,36 @@ pub struct Asked {
     pub run: RunId,
     /// Whether it was made for this; else the agent is running already, and runs once at a time.
     pub new: bool,
+}
+
+/// Whether a run of it is about one ticket.
+pub(crate) fn takes_ticket(agent: &Agent) -> bool {
+    let reads = || Playbook::parse(&agent.runner).is_ok_and(|playbook| playbook.reads_event().is_some());
+    matches!(agent.trigger, Trigger::Events(_)) || reads()
+}
+
+/// Its connectors that have tickets.
+pub(crate) fn with_tickets<'a>(app: &App, agent: &'a Agent) -> Vec<&'a Binding> {
+    let has = |binding: &&Binding| tools_of(app, &binding.provider).iter().any(|tool| tool.name == "get_ticket");
+    agent.bindings.iter().filter(has).collect()
+}
+
+/// The connector whose ticket is meant.
+fn ticket_on<'a>(app: &App, agent: &'a Agent, role: Option<&str>) -> Result<&'a Binding, Problem> {
+    let all = with_tickets(app, agent);
+    let roles = || all.iter().map(|binding| binding.role.as_str()).collect::<Vec<_>>().join(", ");
+    match (role, all.as_slice()) {
+        (_, []) => Err(Problem::invalid("ticket_id", "None of the agent's connectors has tickets.")),
+        (None, [one]) => Ok(one),
+        (None, _) => {
+            let detail = format!("Say on which connector the ticket is: role is one of {}.", roles());
+            Err(Problem::invalid("role", detail))
+        }
+        (Some(role), _) => all.iter().find(|binding| binding.role == role).copied().ok_or_else(|| {
+            let detail = format!("No connector of the agent that has tickets is bound as that; there are: {}.", roles());
+            Problem::invalid("role", detail)
+        }),
+    }
 }
 
 /// The org's agent.
@@ -337,6 +387,14 @@ fn check(playbook: &Playbook, bound: &[Bound]) -> Result<(), Problem> {
         .map(|(binding, tools)| Role { name: &binding.role, tools, granted: Some(&binding.tools) })
         .collect();
     playbook.check(&roles).map_err(|error| spec_problem(&error))
+}
+
+/// A playbook about a ticket needs runs that are about one.
+fn fits(playbook: &Playbook, trigger: &Trigger) -> Result<(), Problem> {
+    match (trigger, playbook.reads_event()) {
+        (Trigger::Every(_) | Trigger::Calendar(_), Some(error)) => Err(spec_problem(error)),
+        _ => Ok(()),
+    }
 }
 
 fn spec_problem(error: &SpecError) -> Problem {

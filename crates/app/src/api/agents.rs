@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     agents::{
-        manage::{self, AgentChangeBody, NewAgentBody},
+        manage::{self, AgentChangeBody, NewAgentBody, Wanted},
         samples::{self, Sample},
     },
     app::App,
@@ -37,8 +37,11 @@ pub(super) struct AskBody {
     /// Reads are done; writes are shown and not done.
     #[serde(default)]
     dry_run: bool,
-    /// The ticket that it is to be about: `event.ticket_id` for the playbook. An agent that waits for events needs one.
+    /// The ticket that it is to be about: `event.ticket_id` for the playbook. An agent that waits for events, or whose
+    /// playbook reads `event`, needs one.
     ticket_id: Option<String>,
+    /// On which of the agent's connectors that ticket is; not needed where one of them alone has tickets.
+    role: Option<String>,
 }
 
 /// Playbooks to begin with.
@@ -171,9 +174,8 @@ pub(super) async fn run(
 ) -> Result<Response, Problem> {
     caller.needs("agents")?;
     let may_connect = caller.has("connectors:write");
-    let asked =
-        manage::run(&app, caller.org(), &id, &caller.actor(), body.dry_run, body.ticket_id.as_deref(), may_connect)
-            .await?;
+    let wanted = Wanted { dry: body.dry_run, ticket: body.ticket_id.as_deref(), role: body.role.as_deref() };
+    let asked = manage::run(&app, caller.org(), &id, &caller.actor(), wanted, may_connect).await?;
     let manage::Asked { agent, run, new } = asked;
     if !new {
         let detail = format!("{} is running already: {run}. An agent runs once at a time.", agent.name);

@@ -34,7 +34,8 @@ pub(super) struct WebhookBody {
     /// Where the provider sends to. It never changes.
     url: String,
     /// `subscribing` (it is being made at the provider), `not_subscribed` (that is not possible, see `subscription`),
-    /// `waiting` (nothing has come yet), `active`, `needs_secret`, `failing` or `gone` (it answers 410).
+    /// `waiting` (nothing has come yet), `active`, `off` (it was taken away, as somebody wished), `needs_secret`, `failing` or
+    /// `gone` (it answers 410).
     status: &'static str,
     /// Whether events are wanted, and the provider's side is made and kept here.
     receive: bool,

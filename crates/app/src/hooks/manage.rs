@@ -30,6 +30,8 @@ pub(crate) enum Standing {
     NotSubscribed,
     /// Nothing has come yet.
     Waiting,
+    /// It was taken away at the provider because nobody wants its events, and nothing has come since.
+    Off,
     /// It cannot take any before somebody brings its secret.
     NeedsSecret,
     /// More and more is turned away.
@@ -55,6 +57,8 @@ impl Standing {
             Self::NotSubscribed
         } else if subscribed.receive && subscribed.standing != Some(Subscription::Made) && subscribed.known.is_empty() {
             Self::Subscribing
+        } else if taken_away(endpoint) {
+            Self::Off
         } else if needs {
             Self::NeedsSecret
         } else if endpoint.failures >= warn_at(app, facts) {
@@ -66,6 +70,14 @@ impl Standing {
         }
     }
 
+    /// Whether events arrive, or are about to.
+    pub(crate) fn hears(self) -> bool {
+        match self {
+            Self::Active | Self::Subscribing | Self::Waiting | Self::Failing => true,
+            Self::NotSubscribed | Self::Off | Self::NeedsSecret | Self::Gone => false,
+        }
+    }
+
     /// The stable word in the API.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
@@ -73,6 +85,7 @@ impl Standing {
             Self::Subscribing => "subscribing",
             Self::NotSubscribed => "not_subscribed",
             Self::Waiting => "waiting",
+            Self::Off => "off",
             Self::NeedsSecret => "needs_secret",
             Self::Failing => "failing",
             Self::Gone => "gone",
@@ -124,6 +137,27 @@ impl From<StoreError> for NotMade {
 /// Whether its provider, though it is kept here, sends to the address of the whole OAuth app: Gmail's push does.
 pub(crate) fn by_app(endpoint: &Endpoint, facts: &WebhookFacts) -> bool {
     endpoint.subscribed.receive && facts.scope == Scope::App && facts.secret == SecretFrom::Sender
+}
+
+fn taken_away(endpoint: &Endpoint) -> bool {
+    let subscribed = &endpoint.subscribed;
+    !subscribed.receive
+        && subscribed.standing == Some(Subscription::Removed)
+        && endpoint.accepted_at.is_none_or(|accepted| subscribed.looked_at.is_some_and(|looked| accepted <= looked))
+}
+
+/// Whether a connector's provider tells of what happens there.
+pub(crate) async fn hears(
+    app: &App,
+    org: &OrgId,
+    connector: &ConnectorId,
+    now: DateTime<Utc>,
+) -> Result<bool, StoreError> {
+    let endpoints = app.store.endpoints_of(org, connector, now).await?;
+    let hears = |endpoint: &Endpoint| {
+        adapter(app, endpoint).is_some_and(|way| Standing::of(app, endpoint, way.facts()).hears())
+    };
+    Ok(endpoints.iter().any(hears))
 }
 
 /// The adapter's part for an address.

@@ -7,7 +7,7 @@ use axum::{
     response::Response,
 };
 use chrono::{DateTime, Utc};
-use holdfast_core::Role;
+use holdfast_core::{Role, webhook::Topic};
 use holdfast_store::{Delivery, DeliveryFilter, DeliveryState};
 use serde::{Deserialize, Serialize};
 
@@ -80,6 +80,8 @@ struct DeliveryPage {
     settled: Option<Moment>,
     job: Option<String>,
     runs: Vec<Given>,
+    /// It is worked off, an agent could have waited for it, and none did.
+    unheard: bool,
     size: u64,
     headers: String,
     /// For admins; `None`: it is forgotten.
@@ -180,6 +182,9 @@ async fn show(State(app): State<Arc<App>>, person: Person, Path(id): Path<String
                 detail: run.detail,
             })
             .collect(),
+        unheard: delivery.state == DeliveryState::Processed
+            && delivery.detail.is_none()
+            && Topic::parse(&delivery.topic).is_some_and(|topic| Topic::TICKETS.contains(&topic)),
         size: delivery.size_bytes,
         headers: if admin { pretty(&delivery.headers) } else { String::new() },
         body: body.map(|body| pretty(&manage::shown_body(&body))),

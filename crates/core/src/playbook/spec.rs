@@ -1,6 +1,8 @@
 //! JSON to a playbook. Everything that can be known without the tools is checked here; errors name the step and say what to
 //! write.
 
+use std::cell::OnceCell;
+
 use serde_json::{Map, Value};
 
 use super::{
@@ -31,6 +33,7 @@ struct Reader {
     /// What templates can name at this point.
     names: Vec<String>,
     ids: Vec<String>,
+    reads_event: OnceCell<SpecError>,
 }
 
 /// The step that is being read.
@@ -71,9 +74,14 @@ impl Playbook {
         }
         let data = data(fields.get("data"))?;
         let names = ALWAYS.iter().map(|&name| name.to_owned()).chain(data.keys().cloned()).collect();
-        let mut reader = Reader { names, ids: Vec::new() };
+        let mut reader = Reader { names, ids: Vec::new(), reads_event: OnceCell::new() };
         let steps = reader.steps(fields.get("steps"), "steps", 0)?;
-        Ok(Self { data, steps })
+        Ok(Self { data, steps, reads_event: reader.reads_event.into_inner() })
+    }
+
+    /// The first place that reads `event`, as what is wrong with it where an agent's runs are about no ticket.
+    pub fn reads_event(&self) -> Option<&SpecError> {
+        self.reads_event.as_ref()
     }
 }
 
@@ -275,7 +283,16 @@ impl Reader {
         field: &str,
         place: &Place<'_>,
     ) -> Result<(), SpecError> {
-        match named.into_iter().find(|name| !self.names.iter().any(|known| known == name)) {
+        let mut unknown = None;
+        for name in named {
+            if name == "event" {
+                self.reads_event.get_or_init(|| place.wrong(field, NO_EVENT));
+            }
+            if unknown.is_none() && !self.names.iter().any(|known| known == name) {
+                unknown = Some(name);
+            }
+        }
+        match unknown {
             None => Ok(()),
             Some(unknown) => {
                 let known: Vec<_> = self.names.iter().map(String::as_str).collect();
@@ -284,6 +301,9 @@ impl Reader {
         }
     }
 }
+
+const NO_EVENT: &str = "it reads event, which the runs of a timetable do not have: choose events as the trigger, or find the \
+                        tickets in a step of its own";
 
 const RULE: &str = "{\"words\": [\"refund\"], \"give\": {\"tags\": [\"refund\"]}}";
 
@@ -421,6 +441,22 @@ mod tests {
         }
         let told = Playbook::parse(&with(json!({"pages": 0}))).unwrap_err().to_string();
         assert_eq!(told, "Step \"found\", at steps[0].pages: it is a number from 1 to 10.");
+    }
+
+    #[test]
+    fn the_first_place_that_reads_the_event_is_known() {
+        assert_eq!(Playbook::parse(&json!({"steps": [search()]})).unwrap().reads_event(), None);
+        let read = json!({"id": "read", "tool": "get_ticket", "with": {"ticket_id": "{{ event.ticket_id }}"}});
+        let asks = json!({"id": "asks", "tool": "search_tickets", "if": {"value": "{{ event }}", "is": null}});
+        for (steps, at) in [
+            (json!([search(), read]), "steps[1].with.ticket_id"),
+            (json!([{"id": "each", "for_each": "{{ event.tags }}", "as": "tag", "steps": [search()]}]), "steps[0].for_each"),
+            (json!([asks, read]), "steps[0].if.value"),
+        ] {
+            let playbook = Playbook::parse(&json!({ "steps": steps }));
+            let at_first = playbook.as_ref().map(|playbook| playbook.reads_event().map(|error| error.at.as_str()));
+            assert_eq!(at_first, Ok(Some(at)), "{steps}");
+        }
     }
 
     #[test]

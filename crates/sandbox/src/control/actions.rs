@@ -26,7 +26,8 @@ pub(super) const ACTIONS: &[Action] = &[
     Action {
         name: "write",
         label: "Let a customer write",
-        then: "An urgent ticket comes in. An agent that looks for urgent tickets takes it up at its next run.",
+        then: "An urgent ticket comes in, and the webhooks of this helpdesk hear of it. An agent that waits for new tickets takes it up at \
+               once, one that looks for urgent ones at its next run.",
         done: "A customer has written.",
         harms: false,
     },
@@ -120,7 +121,8 @@ pub(super) fn take_down(faults: &mut Faults) {
 fn run(action: &str, desk: &Helpdesk, grant: Option<u64>) {
     match action {
         "write" => {
-            desk.write_ticket();
+            let (desk, ticket) = (desk.clone(), desk.write_ticket());
+            tokio::spawn(async move { desk.tell("ticket.created", ticket).await });
         }
         "expire" => {
             desk.expire_access_tokens();

@@ -272,15 +272,21 @@ impl Store {
         Ok(sql::changed(sql::run(self.db(), "settle a delivery", sql, values).await?))
     }
 
-    /// Events whose job was given up, or discarded by a person, have failed, for the job's reason. One that is tried again
-    /// may be processed after all. Answers how many.
-    pub async fn fail_given_up_deliveries(&self, at: DateTime<Utc>) -> Result<u64, StoreError> {
-        let of_job = "FROM jobs j WHERE j.id = deliveries.job_id AND j.state IN ('dead', 'discarded')";
-        let sql = format!(
-            "UPDATE deliveries SET state = 'failed', settled_at = $1, detail = (SELECT j.detail {of_job}) \
-             WHERE state IN ('received', 'parked') AND EXISTS (SELECT 1 {of_job})"
+    /// Events follow their jobs: one whose job was given up, or discarded by a person, has failed, for the job's reason; one that
+    /// was received when its connector still worked, and whose job waits for the reconnect now, is parked. Either may be
+    /// processed after all. Answers how many have changed.
+    pub async fn follow_jobs(&self, at: DateTime<Utc>) -> Result<u64, StoreError> {
+        let of_job = "FROM jobs j WHERE j.id = deliveries.job_id AND j.state";
+        let given_up = format!("{of_job} IN ('dead', 'discarded')");
+        let fail = format!(
+            "UPDATE deliveries SET state = 'failed', settled_at = $1, detail = (SELECT j.detail {given_up}) \
+             WHERE state IN ('received', 'parked') AND EXISTS (SELECT 1 {given_up})"
         );
-        sql::run(self.db(), "look for events that were given up", sql, values![micros(at)]).await
+        let failed = sql::run(self.db(), "look for events that were given up", fail, values![micros(at)]).await?;
+        let park = format!(
+            "UPDATE deliveries SET state = 'parked' WHERE state = 'received' AND EXISTS (SELECT 1 {of_job} = 'parked')"
+        );
+        Ok(failed + sql::run(self.db(), "look for events that wait", park, values![]).await?)
     }
 
     /// Forgets the bodies of deliveries from before `bodies`, and the ones from before `rows` wholly; an event that comes

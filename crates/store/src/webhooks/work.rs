@@ -61,6 +61,8 @@ pub enum WorkedOff {
 #[derive(FromQueryResult)]
 struct Waiting {
     id: String,
+    name: String,
+    paused: bool,
     role: String,
     on_events: String,
 }
@@ -98,15 +100,24 @@ impl Store {
             let (key, at) = (Some(id.to_string()), event.received_at);
             told = events::tell_of(self, &tx, &org, &connector, kind, key, at, data).await?;
         }
-        if let (Some(topic), Some(ticket), false) = (waited_for, ticket, event.is_our_own()) {
-            let look = "SELECT a.id, MIN(b.role) AS role, a.on_events FROM agent_connectors b JOIN agents a ON a.id = b.agent_id \
-                        WHERE b.connector_id = $1 AND a.on_events IS NOT NULL AND a.paused_at IS NULL \
-                        GROUP BY a.id, a.on_events ORDER BY a.id";
-            let mut waiting = Vec::new();
+        let mut why_none = None;
+        if let (Some(topic), Some(ticket)) = (waited_for, ticket) {
+            let look = "SELECT a.id, a.name, a.paused_at IS NOT NULL AS paused, MIN(b.role) AS role, a.on_events \
+                        FROM agent_connectors b JOIN agents a ON a.id = b.agent_id \
+                        WHERE b.connector_id = $1 AND a.on_events IS NOT NULL \
+                        GROUP BY a.id, a.name, a.paused_at, a.on_events ORDER BY a.id";
+            let (mut waiting, mut paused) = (Vec::new(), Vec::new());
             for agent in sql::all::<Waiting>(&tx, doing, look, values![event.connector_id.as_str()]).await? {
-                if agents::events(&agent.on_events, &agent.id)?.waits_for(topic) {
-                    waiting.push(agent);
+                if !agents::events(&agent.on_events, &agent.id)?.waits_for(topic) {
+                    continue;
                 }
+                if agent.paused { paused.push(agent.name) } else { waiting.push(agent) }
+            }
+            if event.is_our_own() && !waiting.is_empty() {
+                waiting.clear();
+                why_none = Some("This connector did it itself, and that sets no agent off.".to_owned());
+            } else if waiting.is_empty() && !paused.is_empty() {
+                why_none = Some(format!("It set no agent off: {} was paused.", paused.join(", ")));
             }
             if !waiting.is_empty() && event.author_id.is_some() && event.identity.is_none() && !whoever {
                 tx.rollback().await.map_err(failed(doing))?;
@@ -117,9 +128,9 @@ impl Store {
                 given.push(AgentId::from(agent.id));
             }
         }
-        let settle = "UPDATE deliveries SET state = 'processed', detail = NULL, settled_at = $2 \
+        let settle = "UPDATE deliveries SET state = 'processed', detail = $3, settled_at = $2 \
                       WHERE id = $1 AND state IN ('received', 'parked', 'failed')";
-        sql::run(&tx, doing, settle, values![id.as_str(), micros(now)]).await?;
+        sql::run(&tx, doing, settle, values![id.as_str(), micros(now), why_none]).await?;
         tx.commit().await.map_err(failed(doing))?;
         for agent in &given {
             self.agent_changed(agent);

@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use super::find;
 use crate::{
-    agents::manage,
+    agents::manage::{self, Wanted},
     app::App,
     ui::{
         form::{Nothing, Posted},
@@ -26,6 +26,8 @@ pub(super) struct How {
     dry: String,
     /// The ticket that it is to be about.
     ticket: Option<String>,
+    /// On which of its connectors.
+    role: Option<String>,
 }
 
 /// POST /agents/{id}/run. A double click leads twice to the same run.
@@ -36,9 +38,8 @@ pub(super) async fn run(
     Posted(how): Posted<How>,
 ) -> Result<Response, Trouble> {
     let agent = find(&app, &person, &id).await?;
-    let dry = how.dry == "yes";
-    let asked =
-        manage::run(&app, person.org(), agent.id.as_str(), &person.actor(), dry, how.ticket.as_deref(), false).await;
+    let wanted = Wanted { dry: how.dry == "yes", ticket: how.ticket.as_deref(), role: how.role.as_deref() };
+    let asked = manage::run(&app, person.org(), agent.id.as_str(), &person.actor(), wanted, false).await;
     let asked = asked.map_err(|problem| Trouble::from_problem(&person, &problem))?;
     Ok(Redirect::to(&format!("/agents/{}/runs/{}", agent.id, asked.run)).into_response())
 }

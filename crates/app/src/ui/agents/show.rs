@@ -17,9 +17,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{Badge, Cause, RunLine, find, trigger_words};
 use crate::{
-    agents::manage::tools_of,
+    agents::manage::{takes_ticket, tools_of, with_tickets},
     app::App,
-    tools,
+    hooks, tools,
     ui::{
         moment::Moment,
         person::Person,
@@ -54,8 +54,12 @@ struct AgentPage {
     /// It was bound to more, which is gone.
     unbound: bool,
     trigger: String,
-    /// It works on the ticket of an event, so that a run by hand needs one.
-    by_events: bool,
+    /// It works on one ticket, so that a run by hand needs one.
+    takes_ticket: bool,
+    /// The connectors that the ticket may be on, by role, where there are several.
+    roles: Vec<String>,
+    /// It waits for events of connectors that send none.
+    deaf: Vec<Deaf>,
     next: Option<Moment>,
     steps: Vec<Step>,
     /// The playbook; `None`: it is too long for a page.
@@ -83,6 +87,13 @@ struct Can {
 struct PausedBy {
     by: Option<String>,
     at: Moment,
+}
+
+/// A connector that does not tell of what happens there.
+#[derive(Serialize)]
+struct Deaf {
+    id: String,
+    name: String,
 }
 
 /// A connector that it may use.
@@ -136,6 +147,15 @@ pub(super) async fn show(
     let by_hand = |run: &&Run| run.event.as_ref().is_none_or(|event| event.job.is_none());
     let running =
         agent.last_run.as_ref().filter(by_hand).filter(|run| !run.state.is_over()).map(|run| run.id.to_string());
+    let with_tickets = with_tickets(&app, &agent);
+    let mut deaf = Vec::new();
+    if matches!(agent.trigger, Trigger::Events(_)) {
+        for binding in &with_tickets {
+            if !hooks::manage::hears(&app, person.org(), &binding.connector, now).await? {
+                deaf.push(Deaf { id: binding.connector.to_string(), name: binding.name.clone() });
+            }
+        }
+    }
     let member = person.may(Role::Member);
     let page = AgentPage {
         badge: Badge::of_agent(status),
@@ -155,7 +175,9 @@ pub(super) async fn show(
         bound: agent.bindings.iter().map(|binding| bound(&app, binding)).collect(),
         unbound: agent.stops.iter().any(|stop| !stop.reason.is_reconnectable()),
         trigger: trigger_words(&agent.trigger),
-        by_events: matches!(agent.trigger, Trigger::Events(_)),
+        takes_ticket: takes_ticket(&agent),
+        roles: if with_tickets.len() > 1 { with_tickets.iter().map(|one| one.role.clone()).collect() } else { Vec::new() },
+        deaf,
         next: Moment::maybe(agent.due_at, now),
         steps,
         spec: Some(pretty(&agent.runner)).filter(|spec| spec.len() <= LONGEST_SPEC_BYTES),

@@ -122,7 +122,7 @@ type Agents = HashMap<ConnectorId, Vec<AgentBrief>>;
 
 /// The states that people filter by: value, word, and what they mean.
 const STATES: [(&str, &str, LineState); 6] = [
-    ("must_reconnect", "To be reconnected", LineState::MustReconnect),
+    ("must_reconnect", "Provider’s migration", LineState::MustReconnect),
     ("auth_failed", "Needs Reconnect", LineState::Health(Health::AuthFailed)),
     ("degraded", "Degraded", LineState::Degraded),
     ("connected", "Connected", LineState::Health(Health::Connected)),

@@ -12,9 +12,9 @@ use chrono::{DateTime, TimeDelta, Utc};
 use holdfast_core::{
     OrgId, Snapshot,
     ports::StoreError,
-    webhook::{SecretFrom, WebhookFacts, subscription::Standing as Subscription},
+    webhook::{SecretFrom, Webhook, WebhookFacts, subscription::Standing as Subscription},
 };
-use holdfast_store::{Endpoint, Subscribed};
+use holdfast_store::{Endpoint, Rejection, Subscribed};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 
@@ -56,6 +56,8 @@ struct Short {
     last: Option<Moment>,
     /// How far from being told to stop, where something was turned away.
     far: Option<String>,
+    /// Whoever sends does not prove who they are, so that nothing is taken.
+    unproven: bool,
 }
 
 impl Card {
@@ -70,16 +72,20 @@ impl Card {
             return Ok(None);
         }
         let endpoints = app.store.endpoints_of(org, &snapshot.connector, now).await?;
-        let short = |endpoint: &Endpoint| {
-            let facts = manage::adapter(app, endpoint)?.facts();
-            Some(Short {
+        let mut ways = Vec::new();
+        for endpoint in &endpoints {
+            let Some(facts) = manage::adapter(app, endpoint).map(Webhook::facts) else { continue };
+            let rejections = app.store.rejections(endpoint).await?;
+            ways.push(Short {
                 name: facts.name,
                 badge: badge(Standing::of(app, endpoint, facts)),
                 last: Moment::maybe(endpoint.accepted_at, now),
                 far: far(app, endpoint, now),
-            })
-        };
-        Ok(Some(Self { ways: endpoints.iter().filter_map(short).collect() }))
+                unproven: unproven(&rejections, now)
+                    .is_some_and(|refused| endpoint.accepted_at.is_none_or(|accepted| accepted < refused.last_at)),
+            });
+        }
+        Ok(Some(Self { ways }))
     }
 }
 
@@ -106,6 +112,8 @@ struct Way {
     brings: bool,
     /// Whether it is made here.
     makes: bool,
+    /// A person is about to do the provider's side.
+    by_hand: bool,
     /// One that was made just now.
     secret: Option<String>,
     typed_problem: String,
@@ -169,6 +177,7 @@ struct Full {
     badge: Badge,
     what: String,
     gone: bool,
+    needs_secret: bool,
     first: Option<Moment>,
     last: Option<Moment>,
     previous: Option<Moment>,
@@ -290,6 +299,9 @@ async fn page(app: &App, person: &Person, snapshot: &Snapshot, shown: &Shown<'_>
             secret_label: facts.secret_label,
             brings: matches!(facts.secret, SecretFrom::Provider | SecretFrom::Either | SecretFrom::Sender),
             makes: matches!(facts.secret, SecretFrom::Us | SecretFrom::Either),
+            by_hand: secret.is_some()
+                || (chosen && shown.problem.is_some())
+                || made.as_ref().is_some_and(|made| made.needs_secret),
             secret: secret.map(str::to_owned),
             typed_problem: shown.problem.filter(|_| chosen).unwrap_or_default().to_owned(),
             body: facts.body,
@@ -321,13 +333,11 @@ async fn full(app: &App, endpoint: &Endpoint, facts: &WebhookFacts, now: DateTim
             limit.failures, limit.then
         ));
     }
-    let lately = |at: DateTime<Utc>| now - at < NEWS;
-    let unsigned = rejections.iter().any(|one| one.reason == "no_signature" && lately(one.last_at));
-    if unsigned && endpoint.accepted_at.is_some_and(lately) {
+    if unproven(&rejections, now).is_some() && endpoint.accepted_at.is_some_and(|at| now - at < NEWS) {
         // WR-06
         notes.push("Retries come without a signature, while new events are signed: nothing to do about it.".to_owned());
     }
-    let line = |one: holdfast_store::Rejection| {
+    let line = |one: Rejection| {
         let said = words::turned_away(&one.reason);
         Line {
             code: one.reason,
@@ -352,6 +362,7 @@ async fn full(app: &App, endpoint: &Endpoint, facts: &WebhookFacts, now: DateTim
         badge: badge(standing),
         what: what(standing, facts),
         gone: standing == Standing::Gone,
+        needs_secret: standing == Standing::NeedsSecret,
         first: Moment::maybe(endpoint.first_at, now),
         last: Moment::maybe(endpoint.accepted_at, now),
         previous: Moment::maybe(endpoint.previous_until, now),
@@ -361,12 +372,18 @@ async fn full(app: &App, endpoint: &Endpoint, facts: &WebhookFacts, now: DateTim
     })
 }
 
+/// What came lately without any proof of who sent it (WV-08).
+fn unproven(rejections: &[Rejection], now: DateTime<Utc>) -> Option<&Rejection> {
+    rejections.iter().find(|one| one.reason == "no_signature" && now - one.last_at < NEWS)
+}
+
 fn badge(standing: Standing) -> Badge {
     match standing {
         Standing::Active => (GOOD, "Takes deliveries"),
         Standing::Subscribing => (IDLE, "Being made"),
         Standing::NotSubscribed => (BAD, "Not made"),
         Standing::Waiting => (IDLE, "Nothing came yet"),
+        Standing::Off => (IDLE, "Not received"),
         Standing::NeedsSecret => (WARN, "Needs its secret"),
         Standing::Failing => (WARN, "Turns deliveries away"),
         Standing::Gone => (BAD, "Stopped"),
@@ -380,6 +397,7 @@ fn what(standing: Standing, facts: &WebhookFacts) -> String {
         // The provider's side says more.
         Standing::Subscribing | Standing::NotSubscribed => "Nothing arrives yet.".to_owned(),
         Standing::Waiting => "It is ready. The first delivery will show here.".to_owned(),
+        Standing::Off => "Events are not received: the webhook was taken away there.".to_owned(),
         Standing::NeedsSecret => {
             format!("Bring the {} below; until then deliveries are told to come again.", facts.secret_label.to_lowercase())
         }
