@@ -34,6 +34,8 @@ mod m20261130_200000_event_endpoints;
 mod m20261130_210000_subscriptions;
 mod m20261130_220000_agents_on_events;
 mod m20261130_230000_agents_by_calendar;
+mod m20261130_231000_tell_versions;
+mod m20261130_232000_brand_orgs;
 
 /// All steps, in order.
 pub struct Migrator;
@@ -72,6 +74,8 @@ impl MigratorTrait for Migrator {
             Box::new(m20261130_210000_subscriptions::Migration),
             Box::new(m20261130_220000_agents_on_events::Migration),
             Box::new(m20261130_230000_agents_by_calendar::Migration),
+            Box::new(m20261130_231000_tell_versions::Migration),
+            Box::new(m20261130_232000_brand_orgs::Migration),
         ]
     }
 }

@@ -388,7 +388,8 @@ async fn a_run_by_hand_knows_the_connector_of_its_ticket(db: Arc<Database>) {
     let comments = app.acme.comments(TICKET);
     assert!(comments.iter().any(|one| one["body"] == "Noting saw acme as main"), "{comments:?}");
     body["connectors"] = json!([{ "connector": shop, "role": "main" }]);
-    body["runner"]["steps"] = json!([{ "id": "found", "tool": "find_order", "with": { "order_name": "{{ event.ticket_id }}" } }]);
+    body["runner"]["steps"] =
+        json!([{ "id": "found", "tool": "find_order", "with": { "order_name": "{{ event.ticket_id }}" } }]);
     let of_shop = app.post("/agents", body).await.expect(201).text_of("id");
     assert_eq!(ask(&of_shop, json!({ "ticket_id": "42" })).await.problem(422, "invalid").json["field"], "ticket_id");
 }

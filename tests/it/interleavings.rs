@@ -177,9 +177,11 @@ async fn a_pause_while_events_arrive_is_told_where_it_counted(db: Arc<Database>)
     assert_eq!(taken.len(), EVENTS);
 
     let kept = every_one_is_kept_once(&app, &hook, EVENTS).await;
-    let all = until("its runs are over", async || runs(&app, &agent).await, |all| {
-        all.iter().all(|run| !run["ended_at"].is_null())
-    })
+    let all = until(
+        "its runs are over",
+        async || runs(&app, &agent).await,
+        |all| all.iter().all(|run| !run["ended_at"].is_null()),
+    )
     .await;
     for one in &kept {
         let of = all.iter().filter(|run| run["event"]["id"] == one["id"]).count();

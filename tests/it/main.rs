@@ -42,6 +42,8 @@ mod ui_agents;
 mod ui_connect;
 mod ui_connectors;
 mod ui_event_endpoints;
+mod ui_instance;
+mod ui_links;
 mod ui_live;
 mod ui_oauth_apps;
 mod ui_other_account;

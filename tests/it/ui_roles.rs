@@ -54,6 +54,7 @@ const ADMIN: Takes = Takes::Role(Role::Admin);
 const TABLE: &[(&str, &str, Takes)] = &[
     ("GET", "/", Takes::Nothing),
     ("GET", "/static/{file}", Takes::Nothing),
+    ("GET", "/brand/{colour}", Takes::Nothing),
     ("GET", "/favicon.ico", Takes::Nothing),
     ("GET", "/robots.txt", Takes::Nothing),
     ("GET", "/setup", Takes::Nothing),
@@ -71,9 +72,11 @@ const TABLE: &[(&str, &str, Takes)] = &[
     ("GET", "/connectors/new/{provider}", ADMIN),
     ("POST", "/connectors/new/{provider}", ADMIN),
     ("GET", "/connectors/new/{provider}/account", ADMIN),
+    ("POST", "/connectors/new/{provider}/link", ADMIN),
     ("GET", "/connectors/{id}", Takes::SignedIn),
     ("POST", "/connectors/{id}/test", Takes::Role(Role::Member)),
     ("POST", "/connectors/{id}/reconnect", ADMIN),
+    ("POST", "/connectors/{id}/link", ADMIN),
     ("POST", "/connectors/{id}/rename", ADMIN),
     ("GET", "/connectors/{id}/webhook", ADMIN),
     ("POST", "/connectors/{id}/webhook", ADMIN),
@@ -119,6 +122,8 @@ const TABLE: &[(&str, &str, Takes)] = &[
     ("POST", "/settings/account/sessions/end-others", Takes::SignedIn),
     ("GET", "/settings/organisations", Takes::SignedIn),
     ("POST", "/settings/organisations", Takes::SignedIn),
+    ("GET", "/settings/organisation", ADMIN),
+    ("POST", "/settings/organisation", ADMIN),
     ("GET", "/settings/keys", ADMIN),
     ("POST", "/settings/keys", ADMIN),
     ("POST", "/settings/keys/{id}/revoke", ADMIN),
@@ -150,6 +155,7 @@ const TABLE: &[(&str, &str, Takes)] = &[
     ("POST", "/settings/migrations", Takes::Operator),
     ("GET", "/settings/migrations/{id}", Takes::Operator),
     ("POST", "/settings/migrations/{id}/end", Takes::Operator),
+    ("GET", "/settings/instance", Takes::Operator),
 ];
 
 /// Routes that hold something of an org, which is not there for another one.
@@ -169,6 +175,7 @@ const OF_AN_ORG: &[&str] = &[
     "/connectors/{id}",
     "/connectors/{id}/test",
     "/connectors/{id}/reconnect",
+    "/connectors/{id}/link",
     "/connectors/{id}/rename",
     "/connectors/{id}/disconnect",
     "/connectors/{id}/delete",
@@ -260,7 +267,12 @@ struct House {
 
 impl House {
     async fn new(db: &Arc<Database>) -> Self {
-        let app = TestApp::builder(db).with(|config| config.oauth_apps.clear()).start().await;
+        // What an endpoint is sent goes on beside, and would be taken for what the next form has changed.
+        let quiet = |config: &mut holdfast_app::Config| {
+            config.oauth_apps.clear();
+            config.jobs.deliver.at_once = Some(0);
+        };
+        let app = TestApp::builder(db).with(quiet).start().await;
         let mut ids = Vec::new();
         for who in EVERYBODY {
             let (org, role, operator) = match who {
@@ -336,6 +348,7 @@ impl House {
         let store = &self.app.app.store;
         let filled = match path {
             "/static/{file}" => path.replace("{file}", "style.css"),
+            "/brand/{colour}" => path.replace("{colour}", "0b6b4f"),
             "/demo/open/{key}" => path.replace("{key}", "x"),
             link if takes_a_link(link) => link.replace(['{', '}'], ""),
             of_mail if of_mail.starts_with("/demo/mailbox/") => path.replace("{id}", "x"),
@@ -554,7 +567,10 @@ async fn a_form_without_its_token_or_from_elsewhere_changes_nothing(db: Arc<Data
         let browser = house.browser(who).await;
         let right = house.csrf(&browser, who).await;
         let address = house.app.at(&house.path(path, who).await);
-        let rest = "revision=1&name=Zendesk&scope=tools&email=a%40example.com&password=x&current=x&new=x&client_id=x";
+        // Who is asked for their own organisation's name keeps it.
+        let name = if *path == "/settings/organisation" { "Acme" } else { "Zendesk" };
+        let rest =
+            format!("revision=1&name={name}&scope=tools&email=a%40example.com&password=x&current=x&new=x&client_id=x");
         let before = db.content().await;
 
         let mut refused = Vec::new();

@@ -27,7 +27,7 @@ use std::{
 };
 
 use chrono::{DateTime, TimeDelta, Utc};
-use holdfast_core::{ConnectorId, Snapshot};
+use holdfast_core::{ConnectorId, OrgId, Snapshot};
 use holdfast_store::{KeptGrant, NewSession, Way};
 use secrecy::ExposeSecret;
 use url::Url;
@@ -41,6 +41,8 @@ use crate::{
 
 /// How long a link can be used to start a consent.
 const LINK_LIFE: TimeDelta = TimeDelta::hours(1);
+/// The same of one that somebody hands on by hand.
+const LINK_LIFE_BY_HAND: TimeDelta = TimeDelta::days(7);
 /// How long a consent may take (RFC 9700 asks for a short life; people read consent pages slowly).
 const STATE_LIFE: TimeDelta = TimeDelta::minutes(10);
 
@@ -94,10 +96,24 @@ fn secret_of(link: &str) -> &str {
 
 /// A new link for this connector.
 pub async fn make_link(app: &App, connector: &Snapshot, return_url: Option<String>) -> Result<Link, Problem> {
+    link_for(app, connector, return_url, LINK_LIFE).await
+}
+
+/// The same for a person who hands it on in a mail or a chat: it can wait.
+pub(crate) async fn make_link_by_hand(app: &App, connector: &Snapshot) -> Result<Link, Problem> {
+    link_for(app, connector, None, LINK_LIFE_BY_HAND).await
+}
+
+async fn link_for(
+    app: &App,
+    connector: &Snapshot,
+    return_url: Option<String>,
+    life: TimeDelta,
+) -> Result<Link, Problem> {
     let text = keys::secret_text("", app.seams.random.as_ref());
     let text = text.expose_secret();
     let at = app.seams.clock.now();
-    let expires_at = at + LINK_LIFE;
+    let expires_at = at + life;
     let session = NewSession {
         org: connector.org.clone(),
         connector: connector.connector.clone(),
@@ -133,15 +149,20 @@ pub async fn reconnect_url(app: &App, connector: &Snapshot, may_connect: bool) -
     Ok(link.url)
 }
 
-/// A `return_url` of an origin that the operator listed.
-pub fn checked_return_url(app: &App, given: Option<&str>) -> Result<Option<String>, Problem> {
+/// A `return_url` of an origin that the org has registered, or that the operator has listed for all.
+pub async fn checked_return_url(app: &App, org: &OrgId, given: Option<&str>) -> Result<Option<String>, Problem> {
     let Some(given) = given else { return Ok(None) };
-    let listed = |url: &Url| app.config.connect.return_origins.iter().any(|origin| origin.origin() == url.origin());
+    let own = app.store.org_face(org).await?.unwrap_or_default().return_origins;
+    let listed = |url: &Url| {
+        let of_all = app.config.connect.return_origins.iter().any(|origin| origin.origin() == url.origin());
+        of_all || own.contains(&url.origin().ascii_serialization())
+    };
     match Url::parse(given) {
         Ok(url) if matches!(url.scheme(), "https" | "http") && listed(&url) => Ok(Some(url.into())),
         _ => Err(Problem::invalid(
             "return_url",
-            "It has to be an absolute URL of an origin that is listed in connect.return_origins.",
+            "It has to be an absolute URL of an origin that your organisation has registered under Settings, Organisation, \
+             or that is listed in connect.return_origins.",
         )),
     }
 }

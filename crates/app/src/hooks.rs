@@ -94,7 +94,10 @@ pub async fn round(app: &App) {
 /// Events follow their jobs; then bodies and rows go that were kept for long enough.
 pub async fn forget(app: &App) {
     if let Err(error) = app.store.follow_jobs(app.seams.clock.now()).await {
-        warn!(error = format!("{:#}", anyhow::Error::new(error)), "could not look for events whose jobs were given up or wait");
+        warn!(
+            error = format!("{:#}", anyhow::Error::new(error)),
+            "could not look for events whose jobs were given up or wait"
+        );
     }
     if let Err(error) = app.store.end_given_up_runs(app.seams.clock.now()).await {
         warn!(error = format!("{:#}", anyhow::Error::new(error)), "could not look for runs that were given up");

@@ -20,6 +20,7 @@ pub mod admin;
 pub mod agents;
 pub mod api;
 pub mod app;
+mod brand;
 mod called;
 mod care;
 pub mod cli;

@@ -3,7 +3,13 @@
 //! Whoever counts something calls the macros of the `metrics` crate; this module owns the recorder behind them. There is
 //! one per process, so several instances in one process (tests) count into the same one.
 
-use std::{sync::OnceLock, time::Duration};
+use std::{
+    sync::{
+        OnceLock,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use chrono::TimeDelta;
 use holdfast_core::{ports::Meter, refresh::OutcomeKind};
@@ -61,6 +67,32 @@ const BUCKETS_SECS: [f64; 11] = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.
 
 /// The recorder has to be drained about this often, or it keeps every sample of its histograms.
 pub const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
+
+/// What refreshes of this process have waited for leases, since it began.
+#[derive(Debug)]
+pub(crate) struct Waits {
+    count: AtomicU64,
+    all_ms: AtomicU64,
+    longest_ms: AtomicU64,
+}
+
+static WAITS: Waits = Waits { count: AtomicU64::new(0), all_ms: AtomicU64::new(0), longest_ms: AtomicU64::new(0) };
+
+impl Waits {
+    fn note(&self, waited: Duration) {
+        let ms = u64::try_from(waited.as_millis()).unwrap_or(u64::MAX);
+        self.count.fetch_add(1, Ordering::Relaxed);
+        self.all_ms.fetch_add(ms, Ordering::Relaxed);
+        self.longest_ms.fetch_max(ms, Ordering::Relaxed);
+    }
+
+    /// How many, their mean, and the longest; `None`: nobody has waited.
+    pub(crate) fn read() -> Option<(u64, Duration, Duration)> {
+        let count = WAITS.count.load(Ordering::Relaxed);
+        let mean = WAITS.all_ms.load(Ordering::Relaxed).checked_div(count)?;
+        Some((count, Duration::from_millis(mean), Duration::from_millis(WAITS.longest_ms.load(Ordering::Relaxed))))
+    }
+}
 
 /// The process's metrics, and the core's [`Meter`].
 #[derive(Clone)]
@@ -158,6 +190,7 @@ impl Meter for Metrics {
     }
 
     fn lease_wait(&self, waited: Duration) {
+        WAITS.note(waited);
         histogram!(LEASE_WAIT_SECONDS).record(waited);
     }
 

@@ -28,7 +28,7 @@ use crate::{
 };
 
 /// A refresh that has been due for longer is overdue: the scheduler does not keep up, or is kept from it.
-const OVERDUE: TimeDelta = TimeDelta::minutes(1);
+pub(crate) const OVERDUE: TimeDelta = TimeDelta::minutes(1);
 
 /// `/healthz`, `/readyz`, `/metrics`.
 pub fn router(app: Arc<App>) -> Router {

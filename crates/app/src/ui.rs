@@ -40,7 +40,7 @@ use axum::{
 
 pub use setup::announce as announce_setup;
 
-use crate::{app::App, connect, demo, hooks, problem::Problem};
+use crate::{app::App, brand, connect, demo, hooks, problem::Problem};
 use person::Person;
 use routes::{Declared, Needs, Routes};
 use trouble::Trouble;
@@ -58,6 +58,7 @@ fn routes() -> Routes {
         .merge(connectors::routes())
         .merge(deliveries::routes())
         .merge(connect::routes())
+        .merge(brand::routes())
         .merge(live::routes())
         .merge(settings::routes())
         .merge(agents::routes())

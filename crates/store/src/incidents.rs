@@ -26,6 +26,17 @@ struct Row {
     held: i64,
 }
 
+/// A provider that refuses so many at once that its verdicts are held.
+#[derive(Clone, Debug, PartialEq, Eq, FromQueryResult)]
+pub struct OpenIncident {
+    /// The OAuth app, as [`AppId`] spells it.
+    pub app: String,
+    /// Since when.
+    pub since: DateTime<Utc>,
+    /// Credentials whose verdict is held.
+    pub held: i64,
+}
+
 /// A verdict that nobody was mailed about yet.
 #[derive(FromQueryResult)]
 struct Untold {
@@ -41,6 +52,14 @@ impl Store {
         let sql = "SELECT COUNT(*) AS number FROM credentials WHERE degraded_class = 'held'";
         let count: Option<Number> = sql::one(self.db(), "count held verdicts", sql, values![]).await?;
         Ok(count.map_or(0, |count| count.count()))
+    }
+
+    /// OAuth apps whose refusals are held at the moment: since when, and of how many credentials.
+    pub async fn open_incidents(&self) -> Result<Vec<OpenIncident>, StoreError> {
+        let sql = "SELECT i.provider AS app, i.since, (SELECT COUNT(*) FROM credentials k \
+                   WHERE k.provider = i.provider AND k.degraded_class = 'held') AS held \
+                   FROM incidents i WHERE i.passed_at IS NULL ORDER BY i.since";
+        sql::all(self.db(), "list incidents", sql, values![]).await
     }
 
     pub(crate) async fn find_incident(&self, app: &AppId) -> Result<Option<Incident>, StoreError> {

@@ -68,6 +68,7 @@ pub use event_endpoints::{
 };
 pub use events::{NewEvent, Published, StoredEvent};
 pub use grants::{Connected, Grant, Granted};
+pub use incidents::OpenIncident;
 pub use jobs::{
     Attempt, ByHand, ClaimedJob, Did, Enqueued, Job, JobAttempt, JobClaims, JobCount, JobFilter, JobsChanged,
     JobsWanted, NewJob, Turn,
@@ -82,10 +83,12 @@ pub use mails::{
 };
 pub use milestones::Milestones;
 pub use oauth_apps::{AppSecret, AppUse, StoredApp};
+pub use orgs::OrgFace;
 pub use outbox::OutboxRow;
 pub use provider_migrations::{
     MigrationProgress, MigrationStart, MustReconnect, NewMigration, OpenConnector, OrgProgress, ProviderMigration,
 };
+pub use replicas::Replica;
 pub use run_steps::{Began, RunStep, StepEnd};
 pub use runs::{Claimed, End, Queued, Run, RunEvent};
 pub use seal::{BadMasterKey, MasterKey};
@@ -93,7 +96,7 @@ pub use serving::ServingLock;
 pub use sessions::{NewSession, Purpose, Session, StartSession, Taken, Way};
 pub use store::{Kind, Options, Store};
 pub use throttle::Throttle;
-pub use timeline::{Entry, ExchangeDay, Recovery, TimelineItem, is_timeline_cursor};
+pub use timeline::{Entry, ExchangeDay, ExchangeOutcomes, Recovery, TimelineItem, is_timeline_cursor};
 pub use tool_calls::{Attempts, KeyUse};
 pub use users::{EmailTaken, FirstUser, NewUser, User};
 pub use webhooks::{

@@ -1,6 +1,9 @@
 //! Table `orgs`: who owns everything else, and the sealed data key of each.
 
-use holdfast_core::{OrgId, ports::StoreError};
+use holdfast_core::{
+    OrgId,
+    ports::{Changed, StoreError},
+};
 use sea_orm::{ConnectionTrait, FromQueryResult};
 
 use crate::{
@@ -12,6 +15,24 @@ use crate::{
 struct Named {
     name: String,
     id: String,
+}
+
+#[derive(FromQueryResult)]
+struct FaceRow {
+    name: String,
+    colour: Option<String>,
+    return_origins: Option<String>,
+}
+
+/// What an org shows of itself to its customers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OrgFace {
+    /// What people call it; no other org has the same name.
+    pub name: String,
+    /// `#0b6b4f`.
+    pub colour: Option<String>,
+    /// Where connect links may lead back to, and whose pages may frame them: `https://app.example.com`.
+    pub return_origins: Vec<String>,
 }
 
 const BY_NAME: &str = "SELECT id FROM orgs WHERE name = $1";
@@ -50,6 +71,26 @@ impl Store {
         let sql = "SELECT name, id FROM orgs WHERE id = $1";
         let row: Option<Named> = sql::one(self.db(), "look for an org", sql, values![org.as_str()]).await?;
         Ok(row.map(|row| row.name))
+    }
+
+    /// What the org shows of itself.
+    pub async fn org_face(&self, org: &OrgId) -> Result<Option<OrgFace>, StoreError> {
+        let sql = "SELECT name, colour, return_origins FROM orgs WHERE id = $1";
+        let row: Option<FaceRow> =
+            sql::one(self.db(), "look how an org shows itself", sql, values![org.as_str()]).await?;
+        Ok(row.map(|row| OrgFace {
+            name: row.name,
+            colour: row.colour,
+            return_origins: row.return_origins.unwrap_or_default().lines().map(str::to_owned).collect(),
+        }))
+    }
+
+    /// Changes what the org shows of itself. `No`: another one has this name.
+    pub async fn change_org(&self, org: &OrgId, face: &OrgFace) -> Result<Changed, StoreError> {
+        let sql = "UPDATE orgs SET name = $2, colour = $3, return_origins = $4 WHERE id = $1 \
+                   AND NOT EXISTS (SELECT 1 FROM orgs o WHERE o.name = $2 AND o.id <> $1)";
+        let values = values![org.as_str(), face.name.as_str(), face.colour.clone(), face.return_origins.join("\n")];
+        Ok(sql::changed(sql::run(self.db(), "change an org", sql, values).await?))
     }
 
     /// The org of this name.

@@ -1,6 +1,8 @@
 //! Table `replicas`: signs of life, by the database's clock.
 
+use chrono::{DateTime, Utc};
 use holdfast_core::ports::StoreError;
+use sea_orm::FromQueryResult;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
@@ -14,7 +16,52 @@ const BEATS: u32 = 4;
 /// Rows of replicas that were last seen before this serve nothing any more.
 const FORGET_MS: i64 = 24 * 60 * 60 * 1000;
 
+/// What this is built as.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// A process that serves, or has served within a day.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replica {
+    /// Its name.
+    pub id: String,
+    /// What it runs; `None`: a release that does not say so.
+    pub version: Option<String>,
+    /// When it began.
+    pub started_at: DateTime<Utc>,
+    /// When it gave its last sign of life. All three by the database's clock.
+    pub seen_at: DateTime<Utc>,
+    /// Whether that is so recent that it counts as alive.
+    pub alive: bool,
+}
+
+#[derive(FromQueryResult)]
+struct Row {
+    id: String,
+    version: Option<String>,
+    started_at_ms: i64,
+    seen_at_ms: i64,
+    alive: bool,
+}
+
 impl Store {
+    /// The replicas of the last day, those that live first.
+    pub async fn replicas(&self) -> Result<Vec<Replica>, StoreError> {
+        let sql = format!(
+            "SELECT id, version, started_at_ms, seen_at_ms, {} AS alive FROM replicas ORDER BY alive DESC, seen_at_ms DESC, id",
+            self.is_alive("replicas.id", "$1")
+        );
+        let rows: Vec<Row> = sql::all(self.db(), "list the replicas", sql, values![self.alive_ms()]).await?;
+        let moment = |ms| DateTime::from_timestamp_millis(ms).unwrap_or_default();
+        let replica = |row: Row| Replica {
+            started_at: moment(row.started_at_ms),
+            seen_at: moment(row.seen_at_ms),
+            id: row.id,
+            version: row.version,
+            alive: row.alive,
+        };
+        Ok(rows.into_iter().map(replica).collect())
+    }
+
     /// Signs of life, and on PostgreSQL the listener; until `stop`. Everything that serves has to run it: without it, a
     /// replica counts as dead, and on PostgreSQL [`alive`](holdfast_core::ports::Signals::alive) stays false.
     pub async fn run(&self, stop: CancellationToken) {
@@ -83,10 +130,10 @@ impl Store {
     async fn beat(&self) -> Result<(), StoreError> {
         let now = sql::now_ms(self.backend());
         let sql = format!(
-            "INSERT INTO replicas (id, started_at_ms, seen_at_ms) VALUES ($1, {now}, {now}) \
-             ON CONFLICT (id) DO UPDATE SET seen_at_ms = excluded.seen_at_ms"
+            "INSERT INTO replicas (id, started_at_ms, seen_at_ms, version) VALUES ($1, {now}, {now}, $2) \
+             ON CONFLICT (id) DO UPDATE SET seen_at_ms = excluded.seen_at_ms, version = excluded.version"
         );
-        sql::run(self.db(), "give a sign of life", sql, values![self.replica()]).await.map(|_| ())
+        sql::run(self.db(), "give a sign of life", sql, values![self.replica(), VERSION]).await.map(|_| ())
     }
 
     async fn forget_old_replicas(&self) -> Result<(), StoreError> {

@@ -216,6 +216,31 @@ impl Store {
     }
 }
 
+/// How exchanges with a provider ended.
+#[derive(Clone, Debug, PartialEq, Eq, FromQueryResult)]
+pub struct ExchangeOutcomes {
+    /// The provider.
+    pub provider: String,
+    /// As `OutcomeKind` spells it.
+    pub outcome: String,
+    /// So many.
+    pub count: i64,
+    /// How long they took on average, in milliseconds.
+    pub mean_ms: i64,
+}
+
+impl Store {
+    /// How the exchanges that began after a moment have ended, in the whole instance. It reads as many rows as there were.
+    pub async fn exchange_outcomes(&self, since: DateTime<Utc>) -> Result<Vec<ExchangeOutcomes>, StoreError> {
+        // Ids begin with their moment, so that the primary key finds them.
+        let sql = "SELECT c.provider, e.outcome, COUNT(*) AS count, CAST(AVG(e.duration_ms) AS BIGINT) AS mean_ms \
+                   FROM exchanges e JOIN connectors c ON c.id = e.connector_id \
+                   WHERE e.id >= $1 AND e.outcome IS NOT NULL GROUP BY c.provider, e.outcome ORDER BY c.provider, e.outcome";
+        let first = format!("exch_{:012x}", since.timestamp_millis());
+        sql::all(self.db(), "count how exchanges ended", sql, values![first]).await
+    }
+}
+
 /// Adds a line, in the transaction that it tells of.
 pub(crate) async fn insert(store: &Store, tx: &impl ConnectionTrait, entry: &Entry) -> Result<(), StoreError> {
     let sql = "INSERT INTO timeline (id, org_id, connector_id, \"at\", kind, outcome, actor, detail, duration_ms, \

@@ -301,7 +301,8 @@ fn ticket_on<'a>(app: &App, agent: &'a Agent, role: Option<&str>) -> Result<&'a 
             Err(Problem::invalid("role", detail))
         }
         (Some(role), _) => all.iter().find(|binding| binding.role == role).copied().ok_or_else(|| {
-            let detail = format!("No connector of the agent that has tickets is bound as that; there are: {}.", roles());
+            let detail =
+                format!("No connector of the agent that has tickets is bound as that; there are: {}.", roles());
             Problem::invalid("role", detail)
         }),
     }

@@ -25,7 +25,7 @@ pub(super) struct ConnectBody {
     account: Option<String>,
     /// What people call it; default: the account.
     name: Option<String>,
-    /// Where the browser goes in the end; of an origin in `connect.return_origins`.
+    /// Where the browser goes in the end; of an origin that the organisation has registered, or of `connect.return_origins`.
     return_url: Option<String>,
 }
 
@@ -55,7 +55,7 @@ pub(super) async fn connect(
     Body(body): Body<ConnectBody>,
 ) -> Result<Response, Problem> {
     caller.needs("connectors:write")?;
-    let return_url = connect::checked_return_url(&app, body.return_url.as_deref())?;
+    let return_url = connect::checked_return_url(&app, caller.org(), body.return_url.as_deref()).await?;
     let id = import::for_link(&app, caller.org(), body.provider, body.account, body.name).await?;
     let known = caller.snapshot(&app, id.as_str()).await?;
     let link = connect::make_link(&app, &known, return_url).await?;
@@ -76,7 +76,7 @@ pub(super) async fn reconnect(
     OptionalBody(body): OptionalBody<ReconnectBody>,
 ) -> Result<Json<LinkBody>, Problem> {
     caller.needs("connectors:write")?;
-    let return_url = connect::checked_return_url(&app, body.return_url.as_deref())?;
+    let return_url = connect::checked_return_url(&app, caller.org(), body.return_url.as_deref()).await?;
     let known = caller.connector(&app, &id).await?.snapshot;
     let link = connect::make_link(&app, &known, return_url).await?;
     Ok(Json(LinkBody { url: link.url, expires_at: link.expires_at, connector_id: known.connector.to_string() }))

@@ -25,7 +25,12 @@ use super::{
 use crate::{
     app::App,
     called, keys,
-    ui::{cookies::Kind, person::Person, trouble::Trouble, view::View},
+    ui::{
+        cookies::Kind,
+        person::Person,
+        trouble::Trouble,
+        view::{Brand, View},
+    },
 };
 
 /// How long a second look at a consent that is being worked on waits for its outcome.
@@ -278,7 +283,11 @@ async fn shown(app: &App, session: &Session, ended: &Ended) -> Result<Response, 
     };
     let status = if ended.ok() { StatusCode::OK } else { StatusCode::CONFLICT };
     let page = EndedPage { ok: ended.ok(), title: title.clone(), text, more };
-    Ok(View::plain("", "pages/connect/ended.html", &title, &page).status(status).show(app))
+    let view = View::plain("", "pages/connect/ended.html", &title, &page).status(status);
+    if session.way == Way::Link {
+        return Ok(view.branded(&Brand::of(app, &session.org).await?).show(app));
+    }
+    Ok(view.show(app))
 }
 
 /// For an admin who came by the link of a mail. `None`: the connector was removed.

@@ -9,7 +9,7 @@ use axum::{
     response::{IntoResponse, Redirect, Response},
 };
 use holdfast_core::provider::{ApiKeyAuth, Auth};
-use holdfast_store::{Purpose, Session};
+use holdfast_store::{Purpose, Session, Way};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 
@@ -25,7 +25,7 @@ use crate::{
         form::Posted,
         person::{Person, Visitor},
         trouble::Trouble,
-        view::View,
+        view::{Brand, View},
     },
 };
 
@@ -36,7 +36,7 @@ const LONGEST_KEY: usize = 4096;
 struct KeyPage<'a> {
     provider: &'a str,
     account: &'a str,
-    org: String,
+    org: &'a str,
     again: bool,
     /// The connector's page, for who is signed in where it is.
     back: Option<String>,
@@ -175,10 +175,11 @@ async fn page(
         }
         _ => None,
     };
+    let brand = Brand::of(app, &asked.snapshot.org).await?;
     let page = KeyPage {
         provider: about.name,
         account: &asked.account.display,
-        org: app.store.org_name(&asked.snapshot.org).await?.unwrap_or_default(),
+        org: brand.name(),
         again: session.purpose == Purpose::Reconnect,
         back: person
             .filter(|person| *person.org() == session.org)
@@ -190,5 +191,7 @@ async fn page(
     let title = format!("{} key for {}", about.name, page.account);
     let fine = problems.key.is_empty() && problems.user.is_empty();
     let status = if fine { StatusCode::OK } else { StatusCode::UNPROCESSABLE_ENTITY };
-    Ok(View::plain(&visitor.csrf, "pages/connect/key.html", &title, &page).status(status).show(app))
+    let view = View::plain(&visitor.csrf, "pages/connect/key.html", &title, &page).status(status);
+    // Who has an account here is not the org's customer.
+    Ok(if session.way == Way::Link { view.branded(&brand) } else { view }.show(app))
 }

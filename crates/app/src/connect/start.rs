@@ -30,7 +30,7 @@ use crate::{
         form::{Posted, from_elsewhere},
         person::Visitor,
         trouble::Trouble,
-        view::View,
+        view::{Brand, View},
     },
     words::sentence,
 };
@@ -108,11 +108,48 @@ pub(super) async fn show(
     State(app): State<Arc<App>>,
     visitor: Visitor,
     Path(link): Path<String>,
+    headers: HeaderMap,
 ) -> Result<Response, Trouble> {
     let session = open_session(&app, &link).await?;
     let (snapshot, provider) = connector(&app, &session).await.map_err(not_asked)?;
+    if is_framed(&headers) {
+        return framed(&app, &session, &snapshot, provider.as_ref(), &link).await;
+    }
     let page = page(&app, &visitor, &session, &snapshot, provider.as_ref(), None).await?;
     Ok((visitor.jar, page).into_response())
+}
+
+/// Whether a browser is about to show the answer inside of another page.
+fn is_framed(headers: &HeaderMap) -> bool {
+    let into = headers.get("sec-fetch-dest").and_then(|into| into.to_str().ok()).unwrap_or_default();
+    matches!(into, "iframe" | "frame" | "embed" | "object")
+}
+
+#[derive(Serialize)]
+struct FramedPage<'a> {
+    name: &'a str,
+    again: bool,
+    link: &'a str,
+}
+
+/// Inside of another page nobody sees whose page it is that asks for access, and providers do not show their consent there: the
+/// one thing to do is to open the link in a window of its own. Pages of the org's origins may show that, and no others.
+async fn framed(
+    app: &App,
+    session: &Session,
+    snapshot: &Snapshot,
+    provider: &dyn Provider,
+    link: &str,
+) -> Result<Response, Trouble> {
+    let brand = Brand::of(app, &snapshot.org).await?;
+    let about = provider.about();
+    let account = provider.account(&snapshot.account).ok();
+    let name = account.as_ref().map_or(about.name, |account| account.display.as_str());
+    let again = session.purpose == Purpose::Reconnect;
+    let link = format!("/connect/{}", secret_of(link));
+    let page = FramedPage { name, again, link: &link };
+    let title = format!("{} {name}", if again { "Reconnect" } else { "Connect" });
+    Ok(View::plain("", "pages/connect/framed.html", &title, &page).framed_by(&brand).show(app))
 }
 
 /// The link's page; `refused`: the account that was typed, and why it is not one.
@@ -126,7 +163,7 @@ async fn page(
 ) -> Result<Response, Trouble> {
     let about = provider.about();
     let account = provider.account(&snapshot.account).ok();
-    let org = app.store.org_name(&snapshot.org).await?.unwrap_or_default();
+    let brand = Brand::of(app, &snapshot.org).await?;
     let again = session.purpose == Purpose::Reconnect;
     let (value, problem) = refused.unwrap_or((session.account.as_deref().unwrap_or_default(), ""));
     let field = account.is_none().then(|| AccountField {
@@ -141,7 +178,7 @@ async fn page(
         provider: about.name,
         again,
         account: display,
-        org: &org,
+        org: brand.name(),
         scopes: about.scopes.iter().map(|scope| scope.words).collect(),
         ways: ways(app, &snapshot.org, about, Some(snapshot)).await?,
         field,
@@ -149,7 +186,7 @@ async fn page(
     let title = format!("{} {}", if again { "Reconnect" } else { "Connect" }, display.unwrap_or(about.name));
     let status = if refused.is_some() { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::OK };
     let view = View::plain(&visitor.csrf, "pages/connect/link.html", &title, &context);
-    Ok(view.status(status).leads_to(leads_to(app).as_str()).show(app))
+    Ok(view.status(status).branded(&brand).leads_to(leads_to(app).as_str()).show(app))
 }
 
 /// Where forms that start a consent may lead. Browsers hold every redirect after a form to it, and a provider's sign-in

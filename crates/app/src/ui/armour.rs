@@ -14,6 +14,7 @@ use axum::{
     response::Response,
 };
 
+use super::view::Framed;
 use crate::app::App;
 
 /// What a browser may do with an answer that says nothing about it: not guess its type, not frame it, not keep it, not show
@@ -34,8 +35,9 @@ const HEADERS: [(HeaderName, &str); 7] = [
 /// Adds what is missing.
 pub(crate) async fn wear(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
+    let framed = response.extensions().get::<Framed>().is_some();
     let headers = response.headers_mut();
-    for (name, value) in &HEADERS {
+    for (name, value) in HEADERS.iter().filter(|(name, _)| !(framed && name == header::X_FRAME_OPTIONS)) {
         headers.entry(name).or_insert(HeaderValue::from_static(value));
     }
     // For a year, and for this host alone; browsers heed it over https only.

@@ -4,7 +4,7 @@
 //! - [`catalogue`]: what can be connected, and the form that starts it.
 //! - [`show`]: one connector; [`checklist`], [`timeline`], [`chart`] and [`told`] are parts of its page.
 //! - [`webhook`]: what its provider sends by itself.
-//! - [`acts`]: test, reconnect, rename; [`ends`]: disconnect and delete, with a page before each.
+//! - [`link`]: a connect link to hand on; [`acts`]: test, reconnect, rename; [`ends`]: disconnect and delete, with a page before each.
 
 mod acts;
 mod catalogue;
@@ -12,6 +12,7 @@ mod chart;
 mod checklist;
 mod ends;
 mod home;
+mod link;
 mod migrations;
 mod show;
 mod timeline;
@@ -42,9 +43,11 @@ pub(super) fn routes() -> Routes {
         .get("/connectors/new/{provider}", ADMIN, catalogue::form)
         .post("/connectors/new/{provider}", ADMIN, catalogue::connect)
         .get("/connectors/new/{provider}/account", ADMIN, catalogue::account)
+        .post("/connectors/new/{provider}/link", ADMIN, link::make)
         .get("/connectors/{id}", Needs::SignedIn, show::show)
         .post("/connectors/{id}/test", Needs::Role(Role::Member), acts::test)
         .post("/connectors/{id}/reconnect", ADMIN, acts::reconnect)
+        .post("/connectors/{id}/link", ADMIN, link::again)
         .post("/connectors/{id}/rename", ADMIN, acts::rename)
         .get("/connectors/{id}/webhook", ADMIN, webhook::show)
         .post("/connectors/{id}/webhook", ADMIN, webhook::act)

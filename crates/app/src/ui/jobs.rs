@@ -38,7 +38,7 @@ pub(super) fn routes() -> Routes {
 }
 
 /// What a kind is called.
-fn kind_words(kind: Kind) -> &'static str {
+pub(super) fn kind_words(kind: Kind) -> &'static str {
     match kind {
         Kind::Event => "Event",
         Kind::Sync => "Sync",

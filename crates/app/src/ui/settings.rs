@@ -4,10 +4,12 @@
 mod account;
 mod browsers;
 mod event_endpoints;
+mod instance;
 mod keys;
 mod migrations;
 mod oauth_app_form;
 mod oauth_apps;
+mod organisation;
 mod organisations;
 
 use std::sync::Arc;
@@ -28,11 +30,13 @@ pub(super) fn routes() -> Routes {
     Routes::new()
         .get("/settings", Needs::SignedIn, show)
         .merge(account::routes())
+        .merge(organisation::routes())
         .merge(organisations::routes())
         .merge(keys::routes())
         .merge(event_endpoints::routes())
         .merge(oauth_apps::routes())
         .merge(migrations::routes())
+        .merge(instance::routes())
 }
 
 /// What each of the pages holds, in a few words.
@@ -47,6 +51,8 @@ struct Overview {
     apps: Option<Apps>,
     /// Migrations that are under way.
     migrations: Option<usize>,
+    /// What is wrong with the instance.
+    troubles: Option<usize>,
 }
 
 #[derive(Serialize)]
@@ -89,8 +95,9 @@ async fn show(State(app): State<Arc<App>>, person: Person) -> Result<Response, T
     } else {
         None
     };
+    let troubles = if person.user.operator { Some(instance::troubles(&app).await?) } else { None };
     let organisations = 1 + person.session.also.len();
-    let page = Overview { sessions, organisations, keys, endpoints, own_apps, apps, migrations };
+    let page = Overview { sessions, organisations, keys, endpoints, own_apps, apps, migrations, troubles };
     Ok(View::of(&person, Here::Settings, "pages/settings/overview.html", "Settings", &page).show(&app))
 }
 

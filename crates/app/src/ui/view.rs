@@ -9,6 +9,7 @@ use axum::{
     middleware::Next,
     response::{Html, IntoResponse, Response},
 };
+use holdfast_core::{OrgId, ports::StoreError};
 use rust_embed::Embed;
 use serde::Serialize;
 use tera::{Context, Tera};
@@ -19,7 +20,13 @@ use super::{
     person::Person,
     trouble::{Trouble, TroublePage, sign_in_address},
 };
-use crate::{app::App, demo::Bar, mail, problem::Code};
+use crate::{
+    app::App,
+    brand::{self, Colour},
+    demo::Bar,
+    mail,
+    problem::Code,
+};
 
 #[derive(Embed)]
 #[folder = "../../templates"]
@@ -82,20 +89,64 @@ pub(crate) struct View<'a, C> {
     csrf: &'a str,
     leads_to: Option<&'a str>,
     frames: bool,
+    brand: Option<&'a Brand>,
+    framed_by: Option<&'a str>,
     page: &'a C,
+}
+
+/// Whose page it is to somebody who has no account here.
+#[derive(Serialize)]
+pub(crate) struct Brand {
+    name: String,
+    /// Where the stylesheet of its colour is.
+    style: Option<String>,
+    /// Whose pages may frame a page of it, as a content security policy spells them.
+    #[serde(skip)]
+    origins: String,
+}
+
+impl Brand {
+    /// An org's.
+    pub(crate) async fn of(app: &App, org: &OrgId) -> Result<Self, StoreError> {
+        let face = app.store.org_face(org).await?.unwrap_or_default();
+        let colour = face.colour.as_deref().and_then(Colour::parse);
+        let all = app.config.connect.return_origins.iter().map(|origin| origin.origin().ascii_serialization());
+        let origins: Vec<_> = all.chain(face.return_origins).collect();
+        Ok(Self { name: face.name, style: colour.map(brand::stylesheet), origins: origins.join(" ") })
+    }
+
+    /// What it is called.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
 }
 
 impl<'a, C: Serialize> View<'a, C> {
     /// For somebody who is signed in.
     pub(crate) fn of(person: &'a Person, here: Here, template: &'static str, title: &'a str, page: &'a C) -> Self {
         let (csrf, person) = (person.csrf.as_str(), Some(person));
-        Self { template, title, here, status: StatusCode::OK, person, csrf, leads_to: None, frames: false, page }
+        let status = StatusCode::OK;
+        let (leads_to, frames, brand, framed_by) = (None, false, None, None);
+        Self { template, title, here, status, person, csrf, leads_to, frames, brand, framed_by, page }
     }
 
     /// For anybody; `csrf` is a [`super::person::Visitor`]'s.
     pub(crate) fn plain(csrf: &'a str, template: &'static str, title: &'a str, page: &'a C) -> Self {
-        let here = Here::Nowhere;
-        Self { template, title, here, status: StatusCode::OK, person: None, csrf, leads_to: None, frames: false, page }
+        let (here, status, person) = (Here::Nowhere, StatusCode::OK, None);
+        let (leads_to, frames, brand, framed_by) = (None, false, None, None);
+        Self { template, title, here, status, person, csrf, leads_to, frames, brand, framed_by, page }
+    }
+
+    /// With an org's name and colour on top.
+    pub(crate) fn branded(mut self, brand: &'a Brand) -> Self {
+        self.brand = Some(brand);
+        self
+    }
+
+    /// The same, and pages of the org's origins may frame it.
+    pub(crate) fn framed_by(mut self, brand: &'a Brand) -> Self {
+        self.framed_by = Some(&brand.origins).filter(|origins| !origins.is_empty()).map(String::as_str);
+        self.branded(brand)
     }
 
     /// With another status than 200.
@@ -137,12 +188,19 @@ impl<'a, C: Serialize> View<'a, C> {
                 owner: person.may(holdfast_core::Role::Owner),
             }),
             demo: self.person.and_then(|person| person.demo.as_deref()),
+            brand: self.brand,
         };
         let context = Whole { frame, page: self.page };
         match app.views.render(self.template, &context) {
             Ok(html) => {
-                (self.status, [(header::CONTENT_SECURITY_POLICY, policy(self.leads_to, self.frames))], Html(html))
-                    .into_response()
+                let policy = policy(self.leads_to, self.frames, self.framed_by);
+                let mut response =
+                    (self.status, [(header::CONTENT_SECURITY_POLICY, policy)], Html(html)).into_response();
+                if self.framed_by.is_some() {
+                    // The policy says by whom; the older header could only say nobody.
+                    response.extensions_mut().insert(Framed);
+                }
+                response
             }
             Err(cause) => {
                 error!(error = format!("{cause:#}"), "a page could not be rendered");
@@ -169,6 +227,8 @@ struct Frame<'a> {
     person: Option<Shown<'a>>,
     /// Where this is a demo.
     demo: Option<&'a Bar>,
+    /// Whose page it is, where that is not ours.
+    brand: Option<&'a Brand>,
 }
 
 #[derive(Serialize)]
@@ -186,12 +246,17 @@ struct Shown<'a> {
     owner: bool,
 }
 
-fn policy(leads_to: Option<&str>, frames: bool) -> HeaderValue {
+/// On an answer that pages of others may frame, by its policy.
+#[derive(Clone, Copy)]
+pub(super) struct Framed;
+
+fn policy(leads_to: Option<&str>, frames: bool, framed_by: Option<&str>) -> HeaderValue {
     let more = leads_to.map(|sources| format!(" {sources}")).unwrap_or_default();
     let frames = if frames { " frame-src 'self';" } else { "" };
     let policy = format!(
         "default-src 'none';{frames} style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; \
-         form-action 'self'{more}; base-uri 'none'; frame-ancestors 'none'"
+         form-action 'self'{more}; base-uri 'none'; frame-ancestors {}",
+        framed_by.unwrap_or("'none'")
     );
     HeaderValue::try_from(policy).expect("sources are a valid header")
 }

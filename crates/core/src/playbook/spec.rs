@@ -450,7 +450,10 @@ mod tests {
         let asks = json!({"id": "asks", "tool": "search_tickets", "if": {"value": "{{ event }}", "is": null}});
         for (steps, at) in [
             (json!([search(), read]), "steps[1].with.ticket_id"),
-            (json!([{"id": "each", "for_each": "{{ event.tags }}", "as": "tag", "steps": [search()]}]), "steps[0].for_each"),
+            (
+                json!([{"id": "each", "for_each": "{{ event.tags }}", "as": "tag", "steps": [search()]}]),
+                "steps[0].for_each",
+            ),
             (json!([asks, read]), "steps[0].if.value"),
         ] {
             let playbook = Playbook::parse(&json!({ "steps": steps }));

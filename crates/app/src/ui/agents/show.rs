@@ -176,7 +176,11 @@ pub(super) async fn show(
         unbound: agent.stops.iter().any(|stop| !stop.reason.is_reconnectable()),
         trigger: trigger_words(&agent.trigger),
         takes_ticket: takes_ticket(&agent),
-        roles: if with_tickets.len() > 1 { with_tickets.iter().map(|one| one.role.clone()).collect() } else { Vec::new() },
+        roles: if with_tickets.len() > 1 {
+            with_tickets.iter().map(|one| one.role.clone()).collect()
+        } else {
+            Vec::new()
+        },
         deaf,
         next: Moment::maybe(agent.due_at, now),
         steps,

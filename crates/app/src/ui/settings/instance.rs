@@ -1,0 +1,338 @@
+//! The instance, for its operators: what is in trouble first, then replicas, refreshes, the queue, the lifeboat and mail.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{extract::State, response::Response};
+use chrono::{DateTime, TimeDelta, Utc};
+use holdfast_core::{
+    AppId,
+    job::{Kind as JobKind, State as JobState},
+    ports::StoreError,
+};
+use holdfast_store::{
+    DueCount, ExchangeOutcomes, JobCount, Kind, LifeboatState, MailFailure, MailKind, MailStage, MailTrouble,
+    OpenIncident, Replica,
+};
+use serde::Serialize;
+
+use crate::{
+    app::{App, CLOCK_TOLERANCE_SECS},
+    mail::text::line,
+    metrics::Waits,
+    ops::OVERDUE,
+    ui::{
+        agents::length,
+        connectors::Mark,
+        jobs::kind_words,
+        moment::{Moment, span},
+        parts::Badge,
+        person::Person,
+        routes::{Needs, Routes},
+        trouble::Trouble,
+        view::{Here, View},
+    },
+    words::{BAD, GOOD, IDLE, WARN, counted},
+};
+
+const HERE: &str = "/settings/instance";
+/// Exchanges of this long are counted.
+const LATELY: TimeDelta = TimeDelta::hours(1);
+/// Mails that reached nobody are shown for this long, and so many of them.
+const FAILED_LATELY: TimeDelta = TimeDelta::days(7);
+const MAILS: u64 = 10;
+/// Of what a mail server has said.
+const LONGEST_WHY: usize = 200;
+
+pub(super) fn routes() -> Routes {
+    Routes::new().get(HERE, Needs::Operator, show)
+}
+
+/// What is known of the instance at one moment.
+struct Known {
+    now: DateTime<Utc>,
+    replicas: Vec<Replica>,
+    due: Vec<DueCount>,
+    outcomes: Vec<ExchangeOutcomes>,
+    open: u64,
+    incidents: Vec<OpenIncident>,
+    jobs: Vec<JobCount>,
+    lifeboat: LifeboatState,
+    mails_open: u64,
+    mail_trouble: Option<MailTrouble>,
+    mail_failures: Vec<MailFailure>,
+    ahead: TimeDelta,
+}
+
+impl Known {
+    async fn read(app: &App) -> Result<Self, StoreError> {
+        let (store, now) = (&app.store, app.seams.clock.now());
+        let ids: Vec<_> = app.providers().iter().map(|provider| provider.about().id).collect();
+        let mut mail_failures = store.mail_failures(MAILS).await?;
+        mail_failures.retain(|failure| now - failure.at < FAILED_LATELY);
+        Ok(Self {
+            now,
+            replicas: store.replicas().await?,
+            due: store.due_counts(&ids, now, now - OVERDUE).await?,
+            outcomes: store.exchange_outcomes(now - LATELY).await?,
+            open: store.open_exchange_count().await?,
+            incidents: store.open_incidents().await?,
+            jobs: store.count_jobs().await?,
+            lifeboat: app.lifeboat.state().await,
+            mails_open: store.open_mail_count().await?,
+            mail_trouble: store.mail_trouble().await?,
+            mail_failures,
+            ahead: app.clock_ahead().await?,
+        })
+    }
+
+    /// What a person has to look at, in sentences, the worst first.
+    fn troubles(&self, app: &App) -> Vec<String> {
+        let mut all = Vec::new();
+        if let Some(why) = &self.lifeboat.trouble {
+            all.push(format!("The lifeboat of this replica cannot take a token set: {why}"));
+        }
+        if self.lifeboat.sets > 0 {
+            let sets = counted(self.lifeboat.sets as u64, "token set");
+            all.push(format!("{sets} in the lifeboat of this replica: the database does not take what was rotated."));
+        }
+        if self.lifeboat.unreadable > 0 {
+            let files = counted(self.lifeboat.unreadable as u64, "file");
+            all.push(format!("{files} in the lifeboat cannot be opened. Is the master key another one?"));
+        }
+        for incident in &self.incidents {
+            let (app_id, held) = (AppId::parse(&incident.app), counted(incident.held.unsigned_abs(), "verdict"));
+            let name = app_id.as_ref().map_or(incident.app.as_str(), |app_id| app.provider_name(app_id.provider()));
+            let since = span(self.now - incident.since).unwrap_or_else(|| "some seconds".to_owned());
+            all.push(format!("{name} has refused so many at once for {since} that it is not believed: {held} held."));
+        }
+        let overdue: u64 = self.due.iter().map(|count| count.overdue).sum();
+        if overdue > 0 {
+            let are = if overdue == 1 { "refresh is" } else { "refreshes are" };
+            all.push(format!("{overdue} {are} late by more than a minute."));
+        }
+        if let Some(trouble) = &self.mail_trouble {
+            let since = span(self.now - trouble.since).unwrap_or_else(|| "some seconds".to_owned());
+            let said = line(&trouble.error, LONGEST_WHY);
+            all.push(format!("E-mail cannot be delivered for {since}: {said}"));
+        }
+        if self.ahead.num_seconds().abs() > CLOCK_TOLERANCE_SECS {
+            let secs = self.ahead.num_seconds();
+            all.push(format!("The database's clock is {secs} s ahead of this replica's. Run NTP on both machines."));
+        }
+        let dead: u64 = self.in_state(JobState::Dead).map(|count| count.count).sum();
+        if dead > 0 {
+            let dead = counted(dead, "job");
+            all.push(format!("{dead} given up. Admins of their organisations can try them again under Jobs."));
+        }
+        let mut versions: Vec<_> = self.living().filter_map(|replica| replica.version.as_deref()).collect();
+        versions.sort_unstable();
+        versions.dedup();
+        if versions.len() > 1 {
+            all.push(format!("Replicas run different versions: {}.", versions.join(", ")));
+        }
+        all
+    }
+
+    fn living(&self) -> impl Iterator<Item = &Replica> {
+        self.replicas.iter().filter(|replica| replica.alive)
+    }
+
+    fn in_state(&self, state: JobState) -> impl Iterator<Item = &JobCount> {
+        self.jobs.iter().filter(move |count| count.state == state)
+    }
+}
+
+/// How much is in trouble, for the overview.
+pub(super) async fn troubles(app: &App) -> Result<usize, StoreError> {
+    Ok(Known::read(app).await?.troubles(app).len())
+}
+
+#[derive(Serialize)]
+struct InstancePage {
+    at: Moment,
+    troubles: Vec<String>,
+    version: &'static str,
+    database: &'static str,
+    /// `0.2 s`, with whose clock is ahead.
+    clock: String,
+    replicas: Vec<ReplicaLine>,
+    providers: Vec<ProviderLine>,
+    open: u64,
+    waits: Option<WaitsLine>,
+    kinds: Vec<KindLine>,
+    lifeboat: LifeboatLine,
+    mails_open: u64,
+    mails: Vec<MailLine>,
+}
+
+#[derive(Serialize)]
+struct ReplicaLine {
+    id: String,
+    badge: Badge,
+    version: String,
+    started: Moment,
+    seen: Moment,
+}
+
+/// A provider with something due, or with exchanges lately.
+#[derive(Serialize)]
+struct ProviderLine {
+    mark: Mark,
+    due: u64,
+    late: u64,
+    good: i64,
+    bad: i64,
+    /// `3 transient, 1 rejected`.
+    outcomes: String,
+    took: Option<String>,
+}
+
+#[derive(Serialize)]
+struct WaitsLine {
+    count: u64,
+    mean: String,
+    longest: String,
+}
+
+#[derive(Serialize)]
+struct KindLine {
+    name: &'static str,
+    ready: u64,
+    running: u64,
+    waiting: u64,
+    parked: u64,
+    dead: u64,
+    /// For how long the first one has been ready.
+    oldest: Option<String>,
+}
+
+#[derive(Serialize)]
+struct LifeboatLine {
+    badge: Badge,
+    sets: usize,
+    unreadable: usize,
+    taken: u64,
+}
+
+#[derive(Serialize)]
+struct MailLine {
+    what: &'static str,
+    org: Option<String>,
+    address: Option<String>,
+    badge: Badge,
+    why: Option<String>,
+    at: Moment,
+}
+
+/// GET /settings/instance
+async fn show(State(app): State<Arc<App>>, person: Person) -> Result<Response, Trouble> {
+    let known = Known::read(&app).await?;
+    let now = known.now;
+    let ahead = known.ahead.num_milliseconds();
+    let off = length(Duration::from_millis(ahead.unsigned_abs()));
+    let page = InstancePage {
+        at: Moment::new(now, now),
+        troubles: known.troubles(&app),
+        version: env!("CARGO_PKG_VERSION"),
+        database: match app.store.kind() {
+            Kind::Sqlite => "SQLite",
+            Kind::Postgres => "PostgreSQL",
+        },
+        clock: if ahead < 0 { format!("{off} behind ours") } else { format!("{off} ahead of ours, at most") },
+        replicas: known.replicas.iter().map(|replica| replica_line(replica, now)).collect(),
+        providers: providers(&app, &known),
+        open: known.open,
+        waits: Waits::read().map(|(count, mean, longest)| WaitsLine {
+            count,
+            mean: length(mean),
+            longest: length(longest),
+        }),
+        kinds: JobKind::ALL.into_iter().map(|kind| kind_line(&known, kind)).collect(),
+        lifeboat: LifeboatLine {
+            badge: match (&known.lifeboat.trouble, known.lifeboat.sets) {
+                (Some(_), _) => (BAD, "In trouble"),
+                (None, 1..) => (WARN, "Holds token sets"),
+                (None, 0) => (GOOD, "Ready"),
+            }
+            .into(),
+            sets: known.lifeboat.sets,
+            unreadable: known.lifeboat.unreadable,
+            taken: known.lifeboat.taken,
+        },
+        mails_open: known.mails_open,
+        mails: known.mail_failures.iter().map(|failure| mail_line(failure, now)).collect(),
+    };
+    Ok(View::of(&person, Here::Settings, "pages/settings/instance.html", "Instance", &page).show(&app))
+}
+
+fn replica_line(replica: &Replica, now: DateTime<Utc>) -> ReplicaLine {
+    ReplicaLine {
+        id: replica.id.clone(),
+        badge: if replica.alive { (GOOD, "Alive") } else { (IDLE, "Gone") }.into(),
+        version: replica.version.clone().unwrap_or_else(|| "not told".to_owned()),
+        started: Moment::new(replica.started_at, now),
+        seen: Moment::new(replica.seen_at, now),
+    }
+}
+
+fn providers(app: &App, known: &Known) -> Vec<ProviderLine> {
+    let line = |due: &DueCount| {
+        let of: Vec<_> = known.outcomes.iter().filter(|one| one.provider == due.provider).collect();
+        let is_good = |one: &ExchangeOutcomes| matches!(one.outcome.as_str(), "rotated" | "superseded");
+        let count = |good: bool| of.iter().filter(|one| is_good(one) == good).map(|one| one.count).sum();
+        let others = of.iter().filter(|one| !is_good(one));
+        (due.due > 0 || !of.is_empty()).then(|| ProviderLine {
+            mark: Mark::of(app, &due.provider),
+            due: due.due,
+            late: due.overdue,
+            good: count(true),
+            bad: count(false),
+            outcomes: others.map(|one| format!("{} {}", one.count, one.outcome)).collect::<Vec<_>>().join(", "),
+            took: of
+                .iter()
+                .find(|one| one.outcome == "rotated")
+                .map(|one| length(Duration::from_millis(one.mean_ms.unsigned_abs()))),
+        })
+    };
+    known.due.iter().filter_map(line).collect()
+}
+
+fn kind_line(known: &Known, kind: JobKind) -> KindLine {
+    let of = |state| known.in_state(state).find(|count| count.kind == kind);
+    let count = |state| of(state).map_or(0, |count| count.count);
+    KindLine {
+        name: kind_words(kind),
+        ready: count(JobState::Ready),
+        running: count(JobState::Running),
+        waiting: count(JobState::Waiting),
+        parked: count(JobState::Parked),
+        dead: count(JobState::Dead),
+        oldest: of(JobState::Ready).and_then(|ready| span(known.now - ready.oldest)),
+    }
+}
+
+fn mail_line(failure: &MailFailure, now: DateTime<Utc>) -> MailLine {
+    MailLine {
+        what: match failure.kind {
+            MailKind::NeedsYou => "Connector needs you",
+            MailKind::BackAgain => "Back again",
+            MailKind::AppRefused => "OAuth app refused",
+            MailKind::ExpiresSoon | MailKind::LastDay => "Access ends",
+            MailKind::NobodyTold => "Nobody was told",
+            MailKind::MustReconnect => "Migration",
+            MailKind::WebhookStopped => "Webhook stopped",
+            MailKind::EndpointStopped => "Event endpoint stopped",
+        },
+        org: failure.org.clone(),
+        address: failure.address.clone(),
+        badge: match failure.stage {
+            MailStage::Refused => (BAD, "Refused"),
+            MailStage::GivenUp => (BAD, "Given up"),
+            MailStage::Nobody => (WARN, "Nobody to tell"),
+            _ => (WARN, "Not sent"),
+        }
+        .into(),
+        why: failure.why.as_deref().map(|why| line(why, LONGEST_WHY)),
+        at: Moment::new(failure.at, now),
+    }
+}
