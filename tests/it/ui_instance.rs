@@ -29,6 +29,8 @@ async fn an_operator_sees_what_the_instance_does(db: Arc<Database>) {
     let empty = operator.open(HERE).await;
     assert!(empty.says("Nothing is in trouble."), "{}", empty.text);
     assert!(empty.says("None is due, and none was made within the last hour."), "{}", empty.text);
+    let overview = operator.open("/settings").await;
+    assert!(overview.says("Instance Replicas, refreshes"), "{}", overview.text);
     let id = app.import("acme").await;
     app.advance(LIFE);
 
@@ -38,11 +40,11 @@ async fn an_operator_sees_what_the_instance_does(db: Arc<Database>) {
     let version = env!("CARGO_PKG_VERSION");
     let shown =
         until("the replica has given a sign of life", look, |page| page.says(&format!("Alive {version}"))).await;
-    for words in ["Zendesk 0 0 1 0", "Lifeboat Ready", "None within a week.", "None is on its way."] {
+    for words in
+        ["Zendesk 0 0 1 0", "Lifeboat Ready", "None within a week.", "None is on its way.", "s behind this replica's"]
+    {
         assert!(shown.says(words), "{words}: {}", shown.text);
     }
-    let overview = operator.open("/settings").await;
-    assert!(overview.says("Instance Replicas, refreshes"), "{}", overview.text);
 }
 
 struct Refusing;

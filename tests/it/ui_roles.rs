@@ -431,7 +431,7 @@ impl House {
     /// An agent of Acme, and a run of it that has made a step.
     async fn agent_with_a_run(&self) -> (String, String) {
         let store = &self.app.app.store;
-        let (at, lease) = (self.app.app.seams.clock.now(), std::time::Duration::from_mins(1));
+        let (at, lease) = (self.app.app.seams.clock.now(), std::time::Duration::from_hours(1));
         let new = NewAgent {
             id: None,
             org: self.app.org.clone(),

@@ -115,9 +115,11 @@ impl Known {
             let said = line(&trouble.error, LONGEST_WHY);
             all.push(format!("E-mail cannot be delivered for {since}: {said}"));
         }
-        if self.ahead.num_seconds().abs() > CLOCK_TOLERANCE_SECS {
-            let secs = self.ahead.num_seconds();
-            all.push(format!("The database's clock is {secs} s ahead of this replica's. Run NTP on both machines."));
+        let secs = self.ahead.num_seconds();
+        if secs.abs() > CLOCK_TOLERANCE_SECS {
+            let off = if secs < 0 { "behind" } else { "ahead of" };
+            let secs = secs.abs();
+            all.push(format!("The database's clock is {secs} s {off} this replica's. Run NTP on both machines."));
         }
         let dead: u64 = self.in_state(JobState::Dead).map(|count| count.count).sum();
         if dead > 0 {
