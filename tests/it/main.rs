@@ -36,6 +36,7 @@ mod reconnect;
 mod shopify;
 mod storage;
 mod subscriptions;
+mod sync;
 mod tools;
 mod ui_agents;
 mod ui_connect;

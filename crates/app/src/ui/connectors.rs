@@ -14,6 +14,7 @@ mod ends;
 mod home;
 mod migrations;
 mod show;
+mod sync;
 mod timeline;
 mod told;
 mod webhook;
@@ -44,6 +45,7 @@ pub(super) fn routes() -> Routes {
         .get("/connectors/new/{provider}/account", ADMIN, catalogue::account)
         .get("/connectors/{id}", Needs::SignedIn, show::show)
         .post("/connectors/{id}/test", Needs::Role(Role::Member), acts::test)
+        .post("/connectors/{id}/sync", Needs::Role(Role::Member), sync::act)
         .post("/connectors/{id}/reconnect", ADMIN, acts::reconnect)
         .post("/connectors/{id}/rename", ADMIN, acts::rename)
         .get("/connectors/{id}/webhook", ADMIN, webhook::show)
