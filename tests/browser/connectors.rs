@@ -6,7 +6,7 @@ use holdfast_tests::{chromium::Chromium, people::PASSWORD, service::TestApp, wai
 use serde_json::json;
 use thirtyfour::By;
 
-use crate::service;
+use crate::{service, service_with};
 
 const EMAIL: &str = "ada@example.com";
 
@@ -193,6 +193,31 @@ async fn going_back_from_the_provider_keeps_what_was_typed() {
             chromium.heading("Connect Zendesk").await;
             assert_eq!(chromium.value("Zendesk subdomain").await, "acme");
             assert_eq!(chromium.value("Name (optional)").await, "Support & more");
+        })
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_shows_how_far_the_mirror_is_and_has_it_synced() {
+    let (_db, app) = service_with(|config| {
+        config.sync.enabled = true;
+        config.sync.first_days = 3650;
+    })
+    .await;
+    Chromium::visitor_of(&app)
+        .run(async |chromium| {
+            sign_in(&app, chromium).await;
+            let id = app.connect("acme").await;
+            chromium.open(&app.at(&format!("/connectors/{id}"))).await;
+            chromium.shows("Up to date").await;
+            chromium.shows("320 tickets").await;
+            chromium.inspect("connector-mirror").await;
+
+            let next = app.show(&id).await["sync"]["caught_up_at"].clone();
+            app.advance(std::time::Duration::from_secs(5));
+            chromium.press("Sync now").await;
+            let seen = async || app.show(&id).await["sync"]["caught_up_at"].clone();
+            until("it is synced once more", seen, |seen| seen.as_str() > next.as_str()).await;
         })
         .await;
 }

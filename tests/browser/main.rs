@@ -24,8 +24,13 @@ use holdfast_tests::{chromium::Chromium, database::Database, people::PASSWORD, s
 
 /// The service, which the browser calls by another name than the sandbox.
 async fn service() -> (std::sync::Arc<Database>, TestApp) {
+    service_with(|_| {}).await
+}
+
+/// The same with other settings.
+async fn service_with(change: impl FnOnce(&mut holdfast_app::Config)) -> (std::sync::Arc<Database>, TestApp) {
     let db = std::sync::Arc::new(Database::sqlite());
-    let app = TestApp::builder(&db).at_localhost().start().await;
+    let app = TestApp::builder(&db).at_localhost().with(change).start().await;
     (db, app)
 }
 

@@ -31,7 +31,7 @@ on_both! {
 }
 
 /// What was built so far of what is promised.
-const PROMISED: [(&str, &str); 47] = [
+const PROMISED: [(&str, &str); 48] = [
     ("get", "/connectors/{id}/webhook"),
     ("post", "/connectors/{id}/webhook"),
     ("get", "/deliveries"),
@@ -46,6 +46,7 @@ const PROMISED: [(&str, &str); 47] = [
     ("get", "/connectors/{id}/token"),
     ("post", "/connectors/{id}/token/rejected"),
     ("post", "/connectors/{id}/test"),
+    ("post", "/connectors/{id}/sync"),
     ("post", "/connectors/{id}/reconnect"),
     ("post", "/connect-sessions"),
     ("get", "/connectors/{id}/timeline"),
@@ -82,7 +83,7 @@ const PROMISED: [(&str, &str); 47] = [
 ];
 
 async fn every_documented_route_answers_and_every_promised_one_is_documented(db: Arc<Database>) {
-    let app = TestApp::start(&db).await;
+    let app = TestApp::builder(&db).with(|config| config.sync.enabled = true).start().await;
     let document = app.call(Method::GET, "/openapi.json", None, None).await.expect(200).json;
     let paths = document["paths"].as_object().unwrap();
     let documented: BTreeSet<(String, String)> = paths
@@ -155,7 +156,7 @@ async fn job_of(app: &TestApp, path: &str) -> String {
     let (org, at) = (app.org.clone(), app.app.seams.clock.now());
     let job = NewJob {
         org: org.clone(),
-        kind: Kind::Sync,
+        kind: Kind::Mail,
         key: path.to_owned(),
         connector: None,
         subject: "tickets".to_owned(),
@@ -246,6 +247,7 @@ async fn a_key_is_needed_and_its_scopes_count(db: Arc<Database>) {
         (Method::DELETE, format!("/connectors/{id}"), "connectors:write"),
         (Method::POST, format!("/connectors/{id}/disconnect"), "connectors:write"),
         (Method::POST, format!("/connectors/{id}/test"), "connectors:read"),
+        (Method::POST, format!("/connectors/{id}/sync"), "connectors:read"),
         (Method::GET, format!("/connectors/{id}/timeline"), "connectors:read"),
         (Method::GET, format!("/connectors/{id}/token"), "tokens:read"),
         (Method::POST, format!("/connectors/{id}/token/rejected"), "tokens:read"),

@@ -37,6 +37,7 @@ mod reconnect;
 mod shopify;
 mod storage;
 mod subscriptions;
+mod sync;
 mod tools;
 mod ui_agents;
 mod ui_connect;

@@ -147,6 +147,7 @@ impl Cluster {
             ("NETWORK__ALLOW_PRIVATE_HOSTS", "loopback"),
             // Nobody here waits for events.
             ("WEBHOOKS__MAKE_ON_CONNECT", "false"),
+            ("SYNC__ENABLED", "false"),
             // Callers alone lead to exchanges here, unless a test wants the scheduler.
             ("REFRESH__LOOP_INTERVAL_SECS", "3600"),
             ("LOG__FORMAT", "json"),

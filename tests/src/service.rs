@@ -280,6 +280,8 @@ impl TestApp {
         config.agents.at_once = 0;
         // Webhooks are made where a test wants them.
         config.webhooks.make_on_connect = false;
+        // So are mirrors.
+        config.sync.enabled = false;
         config.mail.loop_interval = Duration::from_hours(24 * 365);
         config.oauth_apps.insert("zendesk".to_owned(), oauth_app());
         config.providers.by_id.insert("zendesk".to_owned(), ProviderConfig::default());

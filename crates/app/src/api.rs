@@ -12,6 +12,7 @@ mod jobs;
 mod providers;
 mod proxy;
 mod sessions;
+mod sync;
 mod token;
 mod tools;
 mod view;
@@ -75,6 +76,7 @@ pub fn router(app: Arc<App>) -> Router {
         .routes(routes!(connectors::disconnect))
         .routes(routes!(connectors::test))
         .routes(routes!(connectors::timeline))
+        .routes(routes!(sync::begin))
         .routes(routes!(webhooks::show, webhooks::make))
         .routes(routes!(deliveries::list))
         .routes(routes!(deliveries::show))

@@ -9,6 +9,7 @@ mod events;
 mod jobs;
 mod sections;
 mod source;
+mod sync;
 mod values;
 mod webhooks;
 
@@ -32,6 +33,7 @@ pub use sections::{
     RefreshConfig, ShutdownConfig, SmtpConfig,
 };
 pub use source::Sources;
+pub use sync::SyncConfig;
 pub use webhooks::WebhooksConfig;
 
 /// Every key, its default and unit.
@@ -78,6 +80,8 @@ pub struct Config {
     pub proxy: ProxyConfig,
     /// `[webhooks]`
     pub webhooks: WebhooksConfig,
+    /// `[sync]`
+    pub sync: SyncConfig,
     /// `[events]`
     pub events: EventsConfig,
     /// `[connect]`

@@ -24,7 +24,7 @@ use chrono::TimeDelta;
 use tokio::sync::Notify;
 use tracing::warn;
 
-use crate::app::App;
+use crate::{app::App, sync};
 
 pub(crate) use event::Events;
 pub(crate) use keys::Keys;
@@ -43,7 +43,7 @@ pub struct Hooks {
     pub(crate) keys: Keys,
     pub(crate) tally: Tally,
     pub(crate) held: body::Held,
-    /// A subscription is to be looked at now.
+    /// A subscription is to be looked at, or a connector to be synced, now.
     pub(crate) due: Notify,
 }
 
@@ -68,6 +68,9 @@ pub(crate) async fn work(app: Arc<App>) {
         }
         if let Err(error) = subscriptions::round(&app).await {
             warn!(error = format!("{:#}", anyhow::Error::new(error)), "could not look for webhooks to look at");
+        }
+        if let Err(error) = sync::round(&app).await {
+            warn!(error = format!("{:#}", anyhow::Error::new(error)), "could not look for mirrors to sync");
         }
         let now = app.seams.clock.uptime();
         if forgot.is_none_or(|at| now.saturating_sub(at) >= FORGET_EVERY) {

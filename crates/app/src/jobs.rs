@@ -20,7 +20,7 @@ use async_trait::async_trait;
 use holdfast_core::job::{Kind, Outcome, Policy, State};
 use holdfast_store::{ByHand, ClaimedJob};
 
-use crate::{agents::EventRuns, app::App, config::Config, endpoints::Deliver, hooks::Events};
+use crate::{agents::EventRuns, app::App, config::Config, endpoints::Deliver, hooks::Events, sync::Syncs};
 
 pub(crate) use running::settle;
 pub(crate) use worker::{keep_alive, work};
@@ -40,12 +40,17 @@ pub trait Handler: Send + Sync + 'static {
 
 /// The handlers of this service: the one place where a kind gets its own.
 fn handlers(config: &Config) -> BTreeMap<Kind, Arc<dyn Handler>> {
-    BTreeMap::from([
+    let mut handlers = BTreeMap::from([
         (Kind::Event, Arc::new(Events) as Arc<dyn Handler>),
         (Kind::AgentRun, Arc::new(EventRuns)),
         (Kind::Deliver, Arc::new(Deliver::new(&config.events))),
         (Kind::Subscription, Arc::new(subscription::Subscriptions)),
-    ])
+    ]);
+    // Where nobody syncs, what is in the queue waits for whoever does.
+    if config.sync.enabled {
+        handlers.insert(Kind::Sync, Arc::new(Syncs));
+    }
+    handlers
 }
 
 /// What the jobs of this replica share.

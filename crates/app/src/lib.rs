@@ -44,6 +44,7 @@ pub mod recovery;
 pub mod registry;
 pub mod seams;
 pub mod serve;
+pub mod sync;
 pub mod tools;
 pub mod ui;
 mod words;

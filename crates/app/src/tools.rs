@@ -10,7 +10,7 @@ use holdfast_core::{
     mask,
     ports::Changed,
     schema,
-    tool::{Access, Tool, ToolCall},
+    tool::{Access, Tool, ToolCall, ToolOutput},
 };
 use holdfast_store::{Gate, KeyUse, Stop};
 use http::StatusCode;
@@ -22,6 +22,7 @@ use crate::{
     app::App,
     connect,
     problem::{LackedScope, Problem},
+    sync,
 };
 
 /// A call that has been under way for longer was broken off, though its replica lives.
@@ -191,6 +192,9 @@ impl Checked {
 
     /// Makes the call.
     pub(crate) async fn make(&self, app: &Arc<App>) -> Result<Value, Failed> {
+        if let Some(found) = sync::from_mirror(app, &self.known, &self.call.tool, &self.call.arguments).await {
+            return Ok(found);
+        }
         let api = ApiClient::new(&app.engine, &self.known);
         let api = api.ok_or_else(|| Failed { problem: no_adapter(&self.known), without_effect: true })?;
         let call = ToolCall {
@@ -198,7 +202,11 @@ impl Checked {
             arguments: self.call.arguments.clone(),
             idempotency_key: self.call.idempotency_key.as_deref().map(|key| provider_key(&self.call.org, key)),
         };
-        match self.provider.call(&api, &call).await {
+        let made = self.provider.call(&api, &call).await;
+        if self.tool.access == Access::Write && api.may_have_changed() {
+            self.note_write(app, made.as_ref().ok()).await;
+        }
+        match made {
             Ok(output) => Ok(output.0),
             Err(error) => {
                 let without_effect = !api.may_have_changed();
@@ -206,6 +214,19 @@ impl Checked {
                 let maybe_done = self.tool.access == Access::Write && !without_effect;
                 Err(Failed { problem: if maybe_done { problem.maybe_done() } else { problem }, without_effect })
             }
+        }
+    }
+
+    /// What a sync finds of a ticket that was written from here is no news.
+    async fn note_write(&self, app: &App, output: Option<&ToolOutput>) {
+        if sync::feed(app, &self.known.provider).is_none() {
+            return;
+        }
+        let made = output.and_then(|output| output.0["ticket"]["id"].as_str());
+        let Some(ticket) = self.call.arguments["ticket_id"].as_str().or(made) else { return };
+        let noted = app.store.note_ticket_write(&self.known.connector, ticket, app.seams.clock.now()).await;
+        if let Err(error) = noted {
+            warn!(error = %error, "could not note that a ticket was written: a sync may tell of it");
         }
     }
 

@@ -9,6 +9,7 @@
 //! - [`webhook`]: what a provider sends by itself, told from what others send.
 //! - [`api_client`]: the authenticated client that adapters call their service with.
 //! - [`ticket`], [`helpdesk`]: the ticket model and the tools that all helpdesks share.
+//! - [`mirror`]: what a helpdesk's adapter reads so that its tickets are known here too.
 //! - [`agent`], [`tool`], [`playbook`]: who acts, what it may do, and the runner that needs no AI.
 //! - [`job`]: background work that is stored before it is done.
 
@@ -24,6 +25,7 @@ pub mod helpdesk;
 pub mod id;
 pub mod job;
 pub mod mask;
+pub mod mirror;
 #[cfg(feature = "mutants")]
 pub mod mutants;
 pub mod oauth_app;

@@ -21,6 +21,7 @@ use crate::{
     api_client::ApiClient,
     error::{Error, Result},
     exchange::{Refusal, Verdict},
+    mirror::Feed,
     tool::{Tool, ToolCall, ToolOutput},
     webhook::Webhook,
 };
@@ -84,6 +85,10 @@ pub trait Provider: Send + Sync + 'static {
     /// a connector gets unless another one is asked for.
     fn webhooks(&self) -> Vec<&dyn Webhook> {
         Vec::new()
+    }
+    /// What changes in its tickets; `None`: it is no helpdesk.
+    fn feed(&self) -> Option<&dyn Feed> {
+        None
     }
     /// Scopes of [`About::scopes`] without which a tool cannot work, in the provider's words.
     fn scopes_of(&self, _tool: &str) -> &'static [&'static str] {

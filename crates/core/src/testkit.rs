@@ -3,6 +3,7 @@
 pub mod answers;
 mod clock;
 mod endpoint;
+pub mod feed;
 pub mod leases;
 mod lifeboat;
 mod store;

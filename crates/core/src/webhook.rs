@@ -284,6 +284,8 @@ pub struct Event {
     pub account: Option<String>,
     /// Who did it, as far as it says.
     pub author: Author,
+    /// When it happened, where it says so.
+    pub at: Option<DateTime<Utc>>,
 }
 
 /// Who did what an event tells of.

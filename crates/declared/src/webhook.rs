@@ -87,6 +87,7 @@ impl Webhook for Hook {
             subject: find(&self.subject),
             account: None,
             author: Author::Unknown,
+            at: None,
         })
     }
 }

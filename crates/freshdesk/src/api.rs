@@ -77,6 +77,30 @@ pub(crate) async fn list(
     listed(api, operation, request).await
 }
 
+/// One page of what changed since then, oldest change first: of the usual tickets, with all that is known of them, or of those
+/// of a filter, `deleted` or `spam`.
+/// <https://developers.freshdesk.com/api/#list_all_tickets>
+pub(crate) async fn changed(
+    api: &ApiClient,
+    operation: &'static str,
+    filter: Option<&str>,
+    since: DateTime<Utc>,
+    page: u32,
+) -> Result<Listed<WireTicket>> {
+    let request = api
+        .get("api/v2/tickets")
+        .query("updated_since", since.to_rfc3339_opts(SecondsFormat::Secs, true))
+        .query("order_by", "updated_at")
+        .query("order_type", "asc")
+        .query("per_page", PER_PAGE)
+        .query("page", page);
+    let request = match filter {
+        Some(filter) => request.query("filter", filter),
+        None => request.query("include", "requester,description,stats"),
+    };
+    listed(api, operation, request).await
+}
+
 /// One ticket, with its requester.
 /// <https://developers.freshdesk.com/api/#view_a_ticket>
 pub(crate) async fn ticket(api: &ApiClient, operation: &'static str, id: i64) -> Result<WireTicket> {

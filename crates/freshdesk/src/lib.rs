@@ -3,6 +3,7 @@
 mod account;
 mod api;
 mod error;
+mod feed;
 mod identity;
 mod model;
 mod tools;
@@ -13,6 +14,7 @@ use holdfast_core::{
     ApiClient,
     error::{Error, Result},
     exchange::{Refusal, Verdict},
+    mirror::Feed,
     provider::{About, Account, ApiAnswer, ApiKeyAuth, Auth, AuthKind, Identity, Invalid, Places, Provider},
     tool::{ToolCall, ToolOutput},
     webhook::Webhook,
@@ -99,5 +101,9 @@ impl Provider for Freshdesk {
 
     fn webhooks(&self) -> Vec<&dyn Webhook> {
         vec![&webhooks::RULE]
+    }
+
+    fn feed(&self) -> Option<&dyn Feed> {
+        Some(&feed::Lists)
     }
 }

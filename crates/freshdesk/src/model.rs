@@ -70,10 +70,21 @@ pub(crate) struct WireTicket {
     pub(crate) attachments: Vec<Attachment>,
     /// Where it was asked for.
     pub(crate) requester: Option<Requester>,
+    /// Where they were asked for.
+    pub(crate) stats: Option<Stats>,
     #[serde(deserialize_with = "wire::moment")]
     pub(crate) created_at: DateTime<Utc>,
     #[serde(deserialize_with = "wire::moment")]
     pub(crate) updated_at: DateTime<Utc>,
+}
+
+/// When somebody has answered last.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Stats {
+    #[serde(default, deserialize_with = "wire::maybe_moment")]
+    pub(crate) agent_responded_at: Option<DateTime<Utc>>,
+    #[serde(default, deserialize_with = "wire::maybe_moment")]
+    pub(crate) requester_responded_at: Option<DateTime<Utc>>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -153,6 +164,12 @@ pub(crate) struct WireArticle {
 
 impl WireTicket {
     /// As the shared model has it. `base` is where the account lives.
+    /// When the last message came, the first one aside.
+    pub(crate) fn replied_at(&self) -> Option<DateTime<Utc>> {
+        let stats = self.stats.as_ref()?;
+        stats.agent_responded_at.max(stats.requester_responded_at)
+    }
+
     pub(crate) fn to_model(&self, base: &Url) -> Ticket {
         Ticket {
             id: self.id.to_string(),

@@ -62,7 +62,7 @@ impl Webhook for Rule {
             Topic::TicketChanged
         };
         let key = Key::Digest(digest_of(&[], fields), Some(WINDOW));
-        Ok(Event { key, kind, topic, subject: Some(subject), account: None, author: Author::Unknown })
+        Ok(Event { key, kind, topic, subject: Some(subject), account: None, author: Author::Unknown, at: None })
     }
 }
 

@@ -3,6 +3,7 @@
 mod account;
 mod api;
 mod error;
+mod feed;
 mod identity;
 mod model;
 mod text;
@@ -16,6 +17,7 @@ use holdfast_core::{
     ApiClient,
     error::{Error, Result},
     exchange::{Refusal, Verdict},
+    mirror::Feed,
     provider::{
         About, Account, ApiAnswer, Auth, AuthKind, ClientAuth, Grants, Hosts, Identity, Invalid, OAuth2, Provider,
         RefreshLife, Rotation, TokenBody, below,
@@ -133,6 +135,10 @@ impl Provider for Front {
 
     fn webhooks(&self) -> Vec<&dyn Webhook> {
         vec![&webhooks::APP, &webhooks::RULE]
+    }
+
+    fn feed(&self) -> Option<&dyn Feed> {
+        Some(&feed::Conversations)
     }
 
     /// By the immutable id, once it is known: a company may change its name.

@@ -36,6 +36,9 @@ pub(crate) struct WireConversation {
     /// Not in answers of before 2026.
     #[serde(default, deserialize_with = "maybe_moment")]
     pub(crate) updated_at: Option<DateTime<Utc>>,
+    /// Since when the oldest message waits that nobody has answered.
+    #[serde(default, deserialize_with = "maybe_moment")]
+    pub(crate) waiting_since: Option<DateTime<Utc>>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -301,7 +304,7 @@ fn maybe_moment<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Dat
 }
 
 /// Unix seconds as a number or as text, or a moment in ISO 8601.
-fn read_moment(given: &Value) -> Option<DateTime<Utc>> {
+pub(crate) fn read_moment(given: &Value) -> Option<DateTime<Utc>> {
     match given {
         Value::Number(secs) => at(secs.as_f64()?),
         Value::String(text) => text.parse().ok().and_then(at).or_else(|| wire::parse_moment(text)),

@@ -79,7 +79,7 @@ pub(crate) async fn call(api: &ApiClient, call: &ToolCall) -> Result<ToolOutput>
 }
 
 /// The app, where people open a ticket: beside the API, so in a substitute's folder too.
-fn app(api: &ApiClient) -> url::Url {
+pub(crate) fn app(api: &ApiClient) -> url::Url {
     let base = &api.account().base_url;
     let text = base.as_str().replacen(crate::API, crate::APP, 1);
     text.parse().expect("one host of Front's is put in the place of another")

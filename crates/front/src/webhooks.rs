@@ -10,7 +10,7 @@ use holdfast_core::webhook::{
 use http::HeaderName;
 use serde_json::{Value, json};
 
-use crate::account;
+use crate::{account, model::read_moment};
 
 /// <https://dev.frontapp.com/docs/security-1>
 const TOLERANCE: Duration = Duration::from_mins(5);
@@ -130,7 +130,8 @@ fn event(payload: &Value) -> Result<Event, Unreadable> {
         _ => Author::Unknown,
     };
     let subject = text_of(payload.pointer("/conversation/id"));
-    Ok(Event { key: Key::Id(id), kind, topic, subject, account: None, author })
+    let at = payload.get("emitted_at").and_then(read_moment);
+    Ok(Event { key: Key::Id(id), kind, topic, subject, account: None, author, at })
 }
 
 #[cfg(test)]

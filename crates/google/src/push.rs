@@ -93,6 +93,7 @@ impl Webhook for Push {
             subject: text_of(data.get("historyId")),
             account: Some(account.to_lowercase()),
             author: Author::Unknown,
+            at: None,
         })
     }
 
@@ -139,6 +140,7 @@ impl Webhook for Channel {
             subject: header("x-goog-resource-id").map(str::to_owned),
             account: None,
             author: Author::Unknown,
+            at: None,
         })
     }
 

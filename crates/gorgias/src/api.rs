@@ -69,6 +69,17 @@ pub(crate) async fn tickets(
     fetch(api, operation, page(request, limit, cursor)).await
 }
 
+/// One page of all tickets, the last changed first, those that were thrown away among them.
+/// <https://developers.gorgias.com/reference/list-tickets>
+pub(crate) async fn changed(
+    api: &ApiClient,
+    operation: &'static str,
+    cursor: Option<&str>,
+) -> Result<Listed<WireTicket>> {
+    let request = api.get("api/tickets").query("trashed", true).query("order_by", "updated_datetime:desc");
+    fetch(api, operation, page(request, PER_PAGE, cursor)).await
+}
+
 /// One ticket, with messages.
 /// <https://developers.gorgias.com/reference/get-ticket>
 pub(crate) async fn ticket(api: &ApiClient, operation: &'static str, id: i64) -> Result<WireTicket> {

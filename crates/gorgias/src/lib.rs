@@ -3,6 +3,7 @@
 mod account;
 mod api;
 mod error;
+mod feed;
 mod identity;
 mod model;
 mod subscriptions;
@@ -16,6 +17,7 @@ use holdfast_core::{
     ApiClient,
     error::{Error, Result},
     exchange::{Refusal, Verdict},
+    mirror::Feed,
     provider::{
         About, Account, ApiAnswer, ApiKeyAuth, Auth, AuthKind, ClientAuth, Grants, Identity, Invalid, OAuth2, Places,
         Provider, RefreshLife, Rotation, Scope, TokenBody, below,
@@ -154,6 +156,10 @@ impl Provider for Gorgias {
 
     fn webhooks(&self) -> Vec<&dyn Webhook> {
         vec![&webhooks::HTTP]
+    }
+
+    fn feed(&self) -> Option<&dyn Feed> {
+        Some(&feed::Tickets)
     }
 
     fn scopes_of(&self, tool: &str) -> &'static [&'static str] {

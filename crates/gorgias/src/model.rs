@@ -77,6 +77,8 @@ pub(crate) struct WireTicket {
     pub(crate) created_datetime: DateTime<Utc>,
     #[serde(default, deserialize_with = "wire::maybe_moment")]
     pub(crate) updated_datetime: Option<DateTime<Utc>>,
+    #[serde(default, deserialize_with = "wire::maybe_moment")]
+    pub(crate) last_message_datetime: Option<DateTime<Utc>>,
     pub(crate) trashed_datetime: Option<String>,
 }
 

@@ -69,7 +69,7 @@ impl Webhook for Http {
             Some(word) if word.to_lowercase().contains("false") => Author::Customer(None),
             _ => Author::Unknown,
         };
-        Ok(Event { key, kind, topic, subject: Some(subject), account: None, author })
+        Ok(Event { key, kind, topic, subject: Some(subject), account: None, author, at: None })
     }
 
     fn subscriptions(&self) -> Option<&dyn Subscriptions> {

@@ -38,6 +38,7 @@ pub(crate) struct Desk {
     pub(crate) faults: Mutex<Faults>,
     pub(crate) gate: Gate,
     pub(crate) limiter: Mutex<Limiter>,
+    pub(crate) export_limiter: Mutex<Limiter>,
     pub(crate) counts: Counts,
 }
 
@@ -53,6 +54,7 @@ impl Desk {
             faults: Mutex::default(),
             gate: Gate::default(),
             limiter: Mutex::default(),
+            export_limiter: Mutex::default(),
             counts: Counts::default(),
         }
     }
@@ -70,6 +72,7 @@ impl Desk {
             faults: Mutex::new(faults),
             gate,
             limiter: Mutex::default(),
+            export_limiter: Mutex::default(),
             counts: state.counters.into(),
             name: state.name,
         }

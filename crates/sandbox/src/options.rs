@@ -51,6 +51,8 @@ pub struct Options {
     pub success_status: u16,
     /// API calls per helpdesk and minute; 0 switches the limit off.
     pub rate_limit: u32,
+    /// Of them, requests for incremental exports; 0 switches the limit off. With the high volume add-on, 30.
+    pub export_limit: u32,
 }
 
 impl Default for Options {
@@ -66,6 +68,7 @@ impl Default for Options {
             min_refresh_expires_in: 604_800,
             success_status: 200,
             rate_limit: 700,
+            export_limit: 10,
         }
     }
 }

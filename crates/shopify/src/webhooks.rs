@@ -78,7 +78,7 @@ impl Webhook for Topics {
         // The ids are in headers, which nothing proves. A body says when it was made, so the same again is the same event.
         let key = Key::Digest(digest_of(&[&kind], &body), None);
         let account = shop.strip_suffix(".myshopify.com").unwrap_or(&shop).to_owned();
-        Ok(Event { key, kind, topic, subject, account: Some(account), author: Author::Unknown })
+        Ok(Event { key, kind, topic, subject, account: Some(account), author: Author::Unknown, at: None })
     }
 
     fn subscriptions(&self) -> Option<&dyn Subscriptions> {

@@ -19,7 +19,7 @@ use crate::{
     events,
     exchanges::close_with_marks,
     jobs::{end_lane, park_lane, release_lane},
-    outbox, row,
+    mirrors, outbox, row,
     sql::{self, failed, micros, values},
     store::Store,
     timeline::{self, Entry},
@@ -205,8 +205,13 @@ impl Store {
         };
         if to == Health::Connected {
             webhooks::recovered(tx, &patient.id, change.at).await?;
+            mirrors::begin(tx, &org, &patient.id, change.at).await?;
         } else {
             webhooks::rest(tx, &patient.id).await?;
+            mirrors::rest(tx, &patient.id).await?;
+        }
+        if to == Health::Disconnected {
+            mirrors::forget(tx, &patient.id).await?;
         }
         let left: Vec<_> = effects.iter().copied().filter(|effect| !effect.is_immediate()).collect();
         outbox::insert(self, tx, &org, &connector, epoch, &left, &payload, change.at).await?;

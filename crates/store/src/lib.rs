@@ -32,6 +32,7 @@ mod listing;
 mod mails;
 mod migrate;
 mod milestones;
+mod mirrors;
 mod oauth_apps;
 mod orgs;
 mod outbox;
@@ -82,6 +83,7 @@ pub use mails::{
     MailTrouble, TellAppTrouble, TellMigrations, TellWebhooks, Told, WebhookTrouble,
 };
 pub use milestones::Milestones;
+pub use mirrors::{DueSync, Kept, Mirror, MirrorPage, MirrorQuery, MirroredTickets};
 pub use oauth_apps::{AppSecret, AppUse, StoredApp};
 pub use orgs::OrgFace;
 pub use outbox::OutboxRow;

@@ -3,6 +3,7 @@
 mod account;
 mod api;
 mod error;
+mod feed;
 mod identity;
 mod model;
 mod subscriptions;
@@ -16,6 +17,7 @@ use holdfast_core::{
     ApiClient,
     error::{Error, Result},
     exchange::{Refusal, Verdict},
+    mirror::Feed,
     provider::{
         About, Account, ApiAnswer, Auth, AuthKind, ClientAuth, Identity, Invalid, OAuth2, Places, Provider,
         RefreshLife, Revoke, Rotation, Scope, TokenBody, below,
@@ -166,6 +168,10 @@ impl Provider for Zendesk {
 
     fn webhooks(&self) -> Vec<&dyn Webhook> {
         vec![&webhooks::EVENTS]
+    }
+
+    fn feed(&self) -> Option<&dyn Feed> {
+        Some(&feed::Exports)
     }
 }
 

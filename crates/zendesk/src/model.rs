@@ -100,6 +100,26 @@ pub(crate) struct SearchPage {
     pub(crate) users: Vec<User>,
 }
 
+/// A page of an incremental export: by cursor.
+#[derive(Debug, Deserialize)]
+pub(crate) struct ExportPage {
+    pub(crate) tickets: Vec<WireTicket>,
+    pub(crate) after_cursor: Option<String>,
+    pub(crate) end_of_stream: bool,
+    #[serde(default, deserialize_with = "wire::or_default")]
+    pub(crate) users: Vec<User>,
+    #[serde(default, deserialize_with = "wire::or_default")]
+    pub(crate) metric_sets: Vec<MetricSet>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct MetricSet {
+    #[serde(default, deserialize_with = "wire::maybe_number")]
+    pub(crate) ticket_id: Option<i64>,
+    #[serde(default, deserialize_with = "wire::maybe_moment")]
+    pub(crate) latest_comment_added_at: Option<DateTime<Utc>>,
+}
+
 #[derive(Debug, Deserialize)]
 pub(crate) struct TicketAnswer {
     pub(crate) ticket: WireTicket,

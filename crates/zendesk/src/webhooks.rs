@@ -75,7 +75,9 @@ impl Webhook for Events {
             _ => Topic::Other,
         };
         let subject = text_of(body.pointer("/detail/id"));
-        Ok(Event { key: Key::Id(id), kind: word.to_owned(), topic, subject, account: None, author: author(&body) })
+        let (key, kind, author) = (Key::Id(id), word.to_owned(), author(&body));
+        let at = text_of(body.get("time")).and_then(|time| time.parse().ok());
+        Ok(Event { key, kind, topic, subject, account: None, author, at })
     }
 
     fn subscriptions(&self) -> Option<&dyn Subscriptions> {
@@ -100,7 +102,8 @@ fn trigger(body: &Value) -> Result<Event, Unreadable> {
     let subject = subject.ok_or(Unreadable("it is neither an event nor has it a ticket_id"))?;
     let kind = text_of(body.get("event")).unwrap_or_else(|| "trigger".to_owned());
     let key = Key::Digest(digest_of(&[], body), Some(WINDOW));
-    Ok(Event { key, kind, topic: Topic::TicketChanged, subject: Some(subject), account: None, author: Author::Unknown })
+    let (topic, author) = (Topic::TicketChanged, Author::Unknown);
+    Ok(Event { key, kind, topic, subject: Some(subject), account: None, author, at: None })
 }
 
 #[cfg(test)]
@@ -161,6 +164,7 @@ mod tests {
         let event = read(BODY).unwrap();
         assert_eq!((event.key, event.topic), (Key::Id("evt-1".to_owned()), Topic::TicketCreated));
         assert_eq!((event.kind.as_str(), event.subject.as_deref()), ("ticket.created", Some("42")));
+        assert_eq!(event.at, "2026-11-29T10:00:00Z".parse().ok());
         for (word, topic) in [
             ("ticket.comment_added", Topic::TicketReplied),
             ("ticket.status_changed", Topic::TicketChanged),

@@ -52,7 +52,9 @@ impl Installation {
     pub(super) fn new() -> anyhow::Result<Self> {
         let folder = tempfile::Builder::new().prefix("holdfast-bench-").tempdir()?;
         let master_key = MasterKey::generate(&OsRandom).expose_secret().to_owned();
-        Ok(Self { folder, settings: Vec::new() }.with("HOLDFAST_MASTER_KEY", master_key))
+        // Nobody here has tickets.
+        let new = Self { folder, settings: Vec::new() }.with("HOLDFAST_SYNC__ENABLED", "false");
+        Ok(new.with("HOLDFAST_MASTER_KEY", master_key))
     }
 
     /// With one more setting, as a variable of the environment.

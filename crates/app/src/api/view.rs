@@ -10,8 +10,8 @@ use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::{agents::AgentBriefBody, webhooks::WebhookBody};
-use crate::{app::App, care};
+use super::{agents::AgentBriefBody, sync::SyncBody, webhooks::WebhookBody};
+use crate::{app::App, care, sync};
 
 /// A connector.
 #[derive(Debug, Serialize, ToSchema)]
@@ -41,6 +41,8 @@ pub struct ConnectorBody {
     identity: Option<Value>,
     /// The webhook of this connector; null: it has none.
     webhook: Option<WebhookBody>,
+    /// The mirror of its tickets; null: nothing is mirrored of it.
+    sync: Option<SyncBody>,
     /// The agents that use it, by name.
     agents: Vec<AgentBriefBody>,
     created_at: DateTime<Utc>,
@@ -100,10 +102,11 @@ impl ConnectorBody {
         let agents = app.store.agents_of(&ids).await?;
         let mut must = app.store.must_reconnect(&ids).await?;
         let mut webhooks = webhooks(app, views).await?;
+        let mut mirrors = mirrors(app, views).await?;
         let mut body = |view: &ConnectorView| {
             let id = &view.snapshot.connector;
-            let webhook = webhooks.remove(id);
-            Self { webhook, ..Self::new(view, agents.get(id).map_or(&[], Vec::as_slice), must.remove(id)) }
+            let (webhook, sync) = (webhooks.remove(id), mirrors.remove(id));
+            Self { webhook, sync, ..Self::new(view, agents.get(id).map_or(&[], Vec::as_slice), must.remove(id)) }
         };
         Ok(views.iter().map(&mut body).collect())
     }
@@ -155,6 +158,7 @@ impl ConnectorBody {
             },
             identity: view.identity.clone(),
             webhook: None,
+            sync: None,
             agents: agents.iter().map(AgentBriefBody::from).collect(),
             created_at: view.created_at,
         }
@@ -173,6 +177,14 @@ async fn webhooks(app: &App, views: &[ConnectorView]) -> Result<HashMap<Connecto
         }
     }
     Ok(found)
+}
+
+/// The mirrors of those that have one.
+async fn mirrors(app: &App, views: &[ConnectorView]) -> Result<HashMap<ConnectorId, SyncBody>, StoreError> {
+    let has = |view: &&ConnectorView| sync::feed(app, &view.snapshot.provider).is_some();
+    let ids: Vec<_> = views.iter().filter(has).map(|view| &view.snapshot.connector).collect();
+    let found = app.store.mirrors(&ids).await?;
+    Ok(found.into_iter().map(|mirror| (mirror.connector.clone(), mirror.into())).collect())
 }
 
 /// What a test found.

@@ -51,6 +51,7 @@ pub(super) fn check(config: &Config) -> Result<(), Problem> {
     agents(config)?;
     jobs(config)?;
     webhooks(config)?;
+    sync(config)?;
     events(config)?;
     ensure(
         config.shutdown.drain >= config.refresh.exchange_timeout,
@@ -329,6 +330,31 @@ fn events(config: &Config) -> Result<(), Problem> {
             format!("\"loopback\" cannot be allowed on an instance with a public address ({url}); name HOST:PORT")
         },
     )
+}
+
+fn sync(config: &Config) -> Result<(), Problem> {
+    let sync = &config.sync;
+    let every = Duration::from_mins(1)..=Duration::from_hours(24);
+    ensure(every.contains(&sync.every), &["sync.every_secs"], || {
+        format!("{} is not usable; allowed is 60 s to a day (86400 s)", secs(sync.every))
+    })?;
+    ensure((1..=3650).contains(&sync.first_days), &["sync.first_days"], || {
+        format!("{} is not usable; allowed is 1 to 3650", sync.first_days)
+    })?;
+    ensure(sync.slice >= Duration::from_secs(1), &["sync.slice_secs"], || {
+        format!("{} is not usable; allowed is 1 s and more, so that a job comes somewhere", secs(sync.slice))
+    })?;
+    ensure(sync.slice <= config.jobs.longest_attempt / 2, &["sync.slice_secs", "jobs.longest_attempt_secs"], || {
+        let (slice, longest) = (secs(sync.slice), secs(config.jobs.longest_attempt));
+        format!("a slice ({slice}) has to be at most half of the longest attempt ({longest}), or it is broken off")
+    })?;
+    let within = sync.search_within;
+    ensure(within.is_zero() || within >= sync.every, &["sync.search_within_secs", "sync.every_secs"], || {
+        let (within, every) = (secs(within), secs(sync.every));
+        format!(
+            "a mirror that is synced each {every} is seldom younger than {within}; allowed is 0 (never), or that and more"
+        )
+    })
 }
 
 fn webhooks(config: &Config) -> Result<(), Problem> {

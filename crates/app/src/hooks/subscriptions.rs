@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use holdfast_core::{
-    ApiClient, Health, OrgId, Snapshot,
+    ApiClient, Health, Snapshot,
     job::Kind,
     ports::{Changed, StoreError, Trigger},
     refresh::Need,
@@ -191,10 +191,9 @@ pub(crate) fn count(provider: &str, outcome: &'static str) {
     counter!(SUBSCRIPTIONS, "provider" => provider.to_owned(), "outcome" => outcome).increment(1);
 }
 
-/// A connector's events may be missing from then until now: its provider had stopped sending. Answers words for people.
-///
-/// The one place that knows of such a gap. Whatever brings the mirror of a connector up to date is to be started from here.
-pub(crate) fn missed(_org: &OrgId, from: DateTime<Utc>, to: DateTime<Utc>) -> String {
+/// A connector's events may be missing from then until now: its provider had stopped sending. In words for people; whoever
+/// writes them down has the connector synced ([`sync::catch_up`](crate::sync::catch_up)).
+pub(crate) fn missed(from: DateTime<Utc>, to: DateTime<Utc>) -> String {
     let moment = |at: DateTime<Utc>| at.format("%Y-%m-%d %H:%M").to_string();
     format!("What happened between {} and {} (UTC) may not have arrived here", moment(from), moment(to))
 }

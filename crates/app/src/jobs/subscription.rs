@@ -19,7 +19,7 @@ use holdfast_core::{
         subscription::{Flaw, Standing, Step, is_alarming, next_look, plan, silent_at, usual_pause},
     },
 };
-use holdfast_store::{ClaimedJob, Endpoint, Entry, Job, Known, Looked};
+use holdfast_store::{ClaimedJob, Endpoint, Entry, Job, Known, Looked, Owner};
 use secrecy::{ExposeSecret as _, SecretString};
 
 use super::Handler;
@@ -29,13 +29,16 @@ use crate::{
         manage::{adapter, address},
         subscriptions::{count, missed},
     },
-    words,
+    sync, words,
 };
 
 /// What is usual is known from so long.
 const LATELY: TimeDelta = TimeDelta::days(7);
 /// More deliveries than this say nothing new about it.
 const PACE_OF: u32 = 1000;
+
+/// What the timeline says where the provider had not sent for a while.
+const GAPS: [&str; 4] = ["history_lost", "subscribed_again", "switched_on_again", "address_set_right"];
 
 /// Keeps subscriptions.
 pub(crate) struct Subscriptions;
@@ -239,12 +242,11 @@ impl Visit<'_> {
     /// The last moment at which it is known to have sent, until now.
     fn missed(&self, now: DateTime<Utc>) -> Option<String> {
         let subscribed = &self.endpoint.subscribed;
-        let org = self.endpoint.org.as_ref()?;
         let seen = match subscribed.standing {
             Some(Standing::Made) => subscribed.looked_at,
             _ => subscribed.since,
         };
-        Some(missed(org, self.endpoint.accepted_at.max(seen)?, now))
+        Some(missed(self.endpoint.accepted_at.max(seen)?, now))
     }
 
     async fn note(&self, mut found: Found) -> Result<Outcome, StoreError> {
@@ -321,7 +323,13 @@ impl Visit<'_> {
             lines,
             at: now,
         };
-        app.store.note_look(self.endpoint, &looked).await.map(|_| ())
+        app.store.note_look(self.endpoint, &looked).await?;
+        if found.lines.iter().any(|(outcome, _)| GAPS.contains(outcome))
+            && let Owner::Connector(connector) = &self.endpoint.owner
+        {
+            sync::catch_up(app, connector).await;
+        }
+        Ok(())
     }
 
     async fn next(&self, lapses_at: Option<DateTime<Utc>>, now: DateTime<Utc>) -> Result<DateTime<Utc>, StoreError> {

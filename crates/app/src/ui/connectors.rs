@@ -15,6 +15,7 @@ mod home;
 mod link;
 mod migrations;
 mod show;
+mod sync;
 mod timeline;
 mod told;
 mod webhook;
@@ -46,6 +47,7 @@ pub(super) fn routes() -> Routes {
         .post("/connectors/new/{provider}/link", ADMIN, link::make)
         .get("/connectors/{id}", Needs::SignedIn, show::show)
         .post("/connectors/{id}/test", Needs::Role(Role::Member), acts::test)
+        .post("/connectors/{id}/sync", Needs::Role(Role::Member), sync::act)
         .post("/connectors/{id}/reconnect", ADMIN, acts::reconnect)
         .post("/connectors/{id}/link", ADMIN, link::again)
         .post("/connectors/{id}/rename", ADMIN, acts::rename)

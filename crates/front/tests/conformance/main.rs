@@ -4,5 +4,6 @@
 
 mod changes;
 mod connection;
+mod feed;
 mod reading;
 mod rig;

@@ -4,6 +4,7 @@
 
 mod changes;
 mod connection;
+mod feed;
 mod reading;
 mod rig;
 mod webhooks;

@@ -72,6 +72,7 @@ pub(crate) fn create(call: &Call<'_>) -> Result<Answer, Answer> {
         cc_emails: texts(&body, "cc_emails"),
         custom_fields: data.custom_fields.iter().map(|name| (name.clone(), Value::Null)).collect(),
         spam: false,
+        deleted: false,
         created_ms: call.now_ms,
         updated_ms: call.now_ms,
         conversations: Vec::new(),

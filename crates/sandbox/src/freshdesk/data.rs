@@ -102,6 +102,8 @@ pub(crate) struct Ticket {
     pub(crate) cc_emails: Vec<String>,
     pub(crate) custom_fields: Map<String, Value>,
     pub(crate) spam: bool,
+    #[serde(default)]
+    pub(crate) deleted: bool,
     pub(crate) created_ms: i64,
     pub(crate) updated_ms: i64,
     pub(crate) conversations: Vec<Conversation>,
@@ -274,6 +276,11 @@ impl Conversation {
 }
 
 impl Ticket {
+    /// Neither spam nor deleted.
+    pub(crate) fn is_usual(&self) -> bool {
+        !self.spam && !self.deleted
+    }
+
     /// As lists have it: without its description.
     /// <https://developers.freshdesk.com/api/#ticket_attributes>
     pub(crate) fn to_json(&self) -> Value {

@@ -120,7 +120,12 @@ impl Freshdesk {
     /// Every ticket that is no spam, newest first, as lists show it.
     pub fn tickets(&self) -> Vec<Value> {
         let data = locked(&self.account.data);
-        data.tickets.values().rev().filter(|ticket| !ticket.spam).map(crate::freshdesk::data::Ticket::to_json).collect()
+        data.tickets
+            .values()
+            .rev()
+            .filter(|ticket| ticket.is_usual())
+            .map(crate::freshdesk::data::Ticket::to_json)
+            .collect()
     }
 
     /// The conversations of a ticket as the API shows them, oldest first.
@@ -150,6 +155,15 @@ impl Freshdesk {
         let now_ms = self.world.clock.now_ms();
         if let Some(ticket) = locked(&self.account.data).tickets.get_mut(&id) {
             ticket.tags = tags.iter().map(|tag| (*tag).to_owned()).collect();
+            ticket.touch(now_ms);
+        }
+    }
+
+    /// Somebody puts a ticket into the trash, or calls it spam.
+    pub fn put_away(&self, id: i64, as_spam: bool) {
+        let now_ms = self.world.clock.now_ms();
+        if let Some(ticket) = locked(&self.account.data).tickets.get_mut(&id) {
+            (ticket.spam, ticket.deleted) = (as_spam, !as_spam);
             ticket.touch(now_ms);
         }
     }

@@ -192,6 +192,7 @@ pub(crate) fn add(data: &mut Data, created_ms: i64) -> i64 {
         cc_emails: Vec::new(),
         custom_fields: data.custom_fields.iter().map(|name| (name.clone(), Value::Null)).collect(),
         spam: number % 50 == 0,
+        deleted: false,
         created_ms,
         updated_ms: conversations.last().map_or(created_ms, |last| last.created_ms),
         conversations,

@@ -3,6 +3,7 @@
 use chrono::DateTime;
 use serde_json::{Value, json};
 
+use crate::clock::iso;
 use crate::desk::locked;
 use crate::freshdesk::api::{Call, access_denied, not_found};
 use crate::freshdesk::data::{Conversation, Data, Ticket};
@@ -51,11 +52,16 @@ pub(crate) fn list(call: &Call<'_>) -> Result<Answer, Answer> {
         })?),
     };
     let requester = requester(call, &data)?;
+    let place: fn(&Ticket) -> bool = match request.param("filter") {
+        Some("spam") => |ticket| ticket.spam && !ticket.deleted,
+        Some("deleted") => |ticket| ticket.deleted,
+        _ => Ticket::is_usual,
+    };
     let mut found: Vec<&Ticket> = data
         .tickets
         .values()
         .filter(|ticket| {
-            !ticket.spam
+            place(ticket)
                 && call.agent.sees(ticket)
                 && requester.is_none_or(|id| ticket.requester_id == id)
                 && match since {
@@ -65,11 +71,11 @@ pub(crate) fn list(call: &Call<'_>) -> Result<Answer, Answer> {
         })
         .collect();
     match request.param("filter") {
-        None => {}
+        None | Some("spam" | "deleted") => {}
         Some("new_and_my_open") => found.retain(|ticket| {
             ticket.status == 2 && ticket.responder_id.is_none_or(|responder| responder == call.agent.id)
         }),
-        Some("watching" | "spam" | "deleted") => found.clear(),
+        Some("watching") => found.clear(),
         Some(_) => {
             let message = "It should be one of these values: 'new_and_my_open,watching,spam,deleted'";
             return Err(refuse(Wrong::value("filter", message)));
@@ -96,6 +102,9 @@ pub(crate) fn list(call: &Call<'_>) -> Result<Answer, Answer> {
         let mut json = if included.contains(&"description") { ticket.to_whole_json() } else { ticket.to_json() };
         if included.contains(&"requester") {
             json["requester"] = whom(&data, ticket);
+        }
+        if included.contains(&"stats") {
+            json["stats"] = stats(ticket);
         }
         json
     }))
@@ -129,7 +138,7 @@ pub(crate) fn search(call: &Call<'_>) -> Result<Answer, Answer> {
         .tickets
         .values()
         .rev()
-        .filter(|ticket| !ticket.spam && call.agent.sees(ticket) && query.matches(ticket))
+        .filter(|ticket| ticket.is_usual() && call.agent.sees(ticket) && query.matches(ticket))
         .collect();
     let results: Vec<Value> = page.slice(&found).iter().map(|ticket| ticket.to_json()).collect();
     Ok(Answer::json(200, json!({"total": found.len(), "results": results})))
@@ -165,6 +174,19 @@ pub(crate) fn find<'a>(call: &Call<'_>, data: &'a Data, id: &str) -> Result<&'a 
     let id: i64 = id.parse().map_err(|_| not_found())?;
     let ticket = data.tickets.get(&id).ok_or_else(not_found)?;
     if call.agent.sees(ticket) { Ok(ticket) } else { Err(access_denied()) }
+}
+
+/// <https://developers.freshdesk.com/api/#list_all_tickets>, `include=stats`
+fn stats(ticket: &Ticket) -> Value {
+    let last = |incoming: bool| {
+        let said = ticket.conversations.iter().rev().find(|one| one.incoming == incoming && !one.private);
+        said.map(|one| iso(one.created_ms))
+    };
+    json!({
+        "agent_responded_at": last(false), "requester_responded_at": last(true), "first_responded_at": null,
+        "status_updated_at": iso(ticket.updated_ms), "reopened_at": null, "resolved_at": null, "closed_at": null,
+        "pending_since": null,
+    })
 }
 
 fn whom(data: &Data, ticket: &Ticket) -> Value {

@@ -105,6 +105,15 @@ pub(crate) struct Conversation {
     pub(super) comments: Vec<Comment>,
 }
 
+impl Conversation {
+    /// When the oldest message came that nobody has answered.
+    fn waiting_since_ms(&self) -> Option<i64> {
+        let sent = self.messages.iter().filter(|message| !message.is_draft && !message.is_waiting);
+        let unanswered = sent.rev().take_while(|message| message.is_inbound);
+        unanswered.last().map(|message| message.at_ms)
+    }
+}
+
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Message {
     pub(super) id: String,
@@ -172,7 +181,7 @@ impl Company {
             "id": one.id, "type": "conversation", "subject": one.subject, "status": status, "status_id": ticket,
             "status_category": category.map(|status| status.category.as_str()), "ticket_ids": [],
             "assignee": self.teammate(one.assignee.as_ref()), "recipient": recipient, "tags": tags, "links": [],
-            "custom_fields": {}, "created_at": seconds(one.created_ms), "waiting_since": seconds(one.updated_ms),
+            "custom_fields": {}, "created_at": seconds(one.created_ms), "waiting_since": one.waiting_since_ms().map(seconds),
             "is_private": false, "scheduled_reminders": [], "metadata": {},
         });
         if tells_updated_at {

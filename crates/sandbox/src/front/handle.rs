@@ -159,6 +159,12 @@ impl FrontRig {
         self.with(company, |company| company.conversations.len()).unwrap_or_default()
     }
 
+    /// So many more, over the last hours.
+    pub fn converse(&self, company: &str, count: i64) {
+        let now_ms = self.now_ms();
+        locked(&self.front.state).converse_more(company, count, now_ms);
+    }
+
     /// A teammate's id.
     pub fn teammate_id(&self, who: &str) -> Option<String> {
         let state: &State = &locked(&self.front.state);

@@ -77,6 +77,15 @@ impl State {
         self.companies.insert(label.to_owned(), company);
     }
 
+    /// So many more conversations of the same kind.
+    pub(super) fn converse_more(&mut self, label: &str, count: i64, now_ms: i64) {
+        let Some(mut company) = self.companies.remove(label) else { return };
+        for number in CONVERSATIONS + 1..=CONVERSATIONS + count {
+            self.converse(&mut company, number, now_ms - count * HOUR_MS);
+        }
+        self.companies.insert(label.to_owned(), company);
+    }
+
     /// The first is the long one, the second was merged into the third, the fifth is a chat, each seventh is archived, the
     /// last is deleted.
     fn converse(&mut self, company: &mut Company, number: i64, now_ms: i64) {

@@ -12,7 +12,7 @@ use crate::zendesk::data::Role;
 use crate::zendesk::limits::Room;
 use crate::zendesk::scopes::Scopes;
 use crate::zendesk::token_endpoint::oauth_error;
-use crate::zendesk::{help_center, people, ticket_changes, tickets, webhooks};
+use crate::zendesk::{export, help_center, people, ticket_changes, tickets, webhooks};
 
 /// Whoever sent credentials that are good.
 #[derive(Debug)]
@@ -141,10 +141,12 @@ fn route(world: &World, desk: &Desk, request: &Request, now_ms: i64) -> Result<A
         ("DELETE", ["oauth", "tokens", "current"]) => revoke_current_token(&call),
         ("GET", ["help_center", "articles", "search"]) => help_center::search(&call),
         ("GET", ["search"]) => tickets::search(&call),
+        ("GET", ["incremental", "tickets", "cursor"]) => export::tickets(&call),
         ("GET", ["tickets"]) => tickets::list(&call),
         ("POST", ["tickets"]) => ticket_changes::create(&call),
         ("GET", ["tickets", id]) => tickets::show(&call, id),
         ("PUT", ["tickets", id]) => ticket_changes::update(&call, id),
+        ("DELETE", ["tickets", id]) => ticket_changes::delete(&call, id),
         ("GET", ["tickets", id, "comments"]) => tickets::comments(&call, id),
         ("GET", ["tickets", id, "tags"]) => tickets::tags(&call, id),
         ("POST" | "PUT" | "DELETE", ["tickets", id, "tags"]) => ticket_changes::change_tags(&call, id),

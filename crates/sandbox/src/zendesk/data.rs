@@ -110,6 +110,9 @@ pub(crate) struct Data {
     pub(crate) last_event: i64,
     #[serde(default)]
     pub(crate) webhooks: Vec<ZendeskWebhook>,
+    /// Deleted for 30 days: gone to all but the export.
+    #[serde(default)]
+    pub(crate) deleted: BTreeMap<i64, Ticket>,
 }
 
 impl Data {

@@ -4,6 +4,7 @@ mod api;
 pub(crate) mod consent;
 pub(crate) mod data;
 mod early;
+mod export;
 mod help_center;
 pub(crate) mod limits;
 pub(crate) mod pages;

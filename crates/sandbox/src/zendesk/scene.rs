@@ -324,6 +324,7 @@ pub(crate) fn fill(name: &str, account_id: i64, now_ms: i64) -> Data {
         last_ticket: 0,
         last_event: ABOVE_DOUBLE + 1_000_000,
         webhooks: Vec::new(),
+        deleted: BTreeMap::new(),
     };
     // The oldest has the smallest number.
     for story in company.tickets.iter().rev() {

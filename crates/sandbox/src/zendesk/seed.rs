@@ -162,6 +162,7 @@ pub(crate) fn fill(account_id: i64) -> Data {
         last_ticket: 0,
         last_event: ABOVE_DOUBLE + 1_000_000,
         webhooks: Vec::new(),
+        deleted: BTreeMap::new(),
     };
     add_tickets(&mut data, TICKETS);
     data

@@ -33,6 +33,17 @@ pub(crate) fn update(call: &Call<'_>, id: &str) -> Result<Answer, Answer> {
     Ok(Answer::json(200, answer))
 }
 
+/// `DELETE /tickets/{id}`: soft, for 30 days.
+pub(crate) fn delete(call: &Call<'_>, id: &str) -> Result<Answer, Answer> {
+    call.needs("tickets", "write")?;
+    let mut data = locked(&call.desk.data);
+    let mut ticket = find(&data, id)?.clone();
+    ticket.touch(call.now_ms);
+    data.tickets.remove(&ticket.id);
+    data.deleted.insert(ticket.id, ticket);
+    Ok(Answer::empty(204))
+}
+
 /// `POST /tickets`, with an idempotency key or without.
 pub(crate) fn create(call: &Call<'_>) -> Result<Answer, Answer> {
     call.needs("tickets", "write")?;

@@ -208,11 +208,11 @@ pub(crate) fn find<'a>(data: &'a Data, id: &str) -> Result<&'a Ticket, Answer> {
     data.tickets.get(&id).ok_or_else(not_found)
 }
 
-fn includes(request: &Request, what: &str) -> bool {
+pub(crate) fn includes(request: &Request, what: &str) -> bool {
     request.param("include").is_some_and(|list| list.split(',').any(|name| name.trim() == what))
 }
 
-fn side_load<'a>(data: &Data, tickets: impl Iterator<Item = &'a Ticket>, base: &str) -> Value {
+pub(crate) fn side_load<'a>(data: &Data, tickets: impl Iterator<Item = &'a Ticket>, base: &str) -> Value {
     people(data, tickets.flat_map(Ticket::people), base)
 }
 

@@ -144,8 +144,8 @@ impl Store {
             Err(_) => None,
         };
         let insert = "INSERT INTO deliveries (id, org_id, connector_id, endpoint_id, dedupe, topic, kind, subject, state, \
-                      detail, job_id, size_bytes, headers, sealed_body, received_at, settled_at, author, author_id) \
-                      VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18) \
+                      detail, job_id, size_bytes, headers, sealed_body, received_at, settled_at, author, author_id, happened_at) \
+                      VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19) \
                       ON CONFLICT (connector_id, dedupe) DO NOTHING";
         let values = values![
             id.as_str(),
@@ -166,6 +166,7 @@ impl Store {
             (state == DeliveryState::Unreadable).then(|| micros(at)),
             arrived.event.ok().and_then(|event| event.author.as_str()).map(str::to_owned),
             arrived.event.ok().and_then(|event| event.author.id()).map(str::to_owned),
+            arrived.event.ok().and_then(|event| event.at).map(micros),
         ];
         if sql::run(&tx, doing, insert, values).await? == 0 {
             // Another replica, or another request, was faster. Its job goes with ours undone.

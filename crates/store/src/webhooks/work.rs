@@ -16,6 +16,7 @@ use crate::{
     agents,
     events::{self, Published},
     jobs::{self, NewJob},
+    mirrors::{BY_SYNC, Told},
     patience::Patient,
     runs::BRAKE,
     sql::{self, failed, micros, values},
@@ -37,9 +38,22 @@ struct Happened {
     author_id: Option<String>,
     state: String,
     received_at: DateTime<Utc>,
+    told_at: Option<DateTime<Utc>>,
+    endpoint_id: String,
 }
 
 impl Happened {
+    fn told<'a>(&'a self, topic: Topic, ticket: &'a str) -> Told<'a> {
+        Told {
+            connector: &self.connector_id,
+            ticket,
+            topic,
+            happened_at: self.told_at,
+            received_at: self.received_at,
+            by_sync: self.endpoint_id == BY_SYNC,
+        }
+    }
+
     /// Whether the connector itself did it: what an agent writes is no news to agents.
     fn is_our_own(&self) -> bool {
         let ours = self.identity.as_ref().and_then(|identity| identity.get("id")).and_then(Value::as_str);
@@ -69,7 +83,8 @@ struct Waiting {
 
 impl Store {
     /// Tells the org's endpoints of what happened to a ticket, gives each agent that waits for it, is not paused, and is bound to
-    /// its connector one run, and says that the event is processed. Doing it again changes nothing. An agent gets no more
+    /// its connector one run, and says that the event is processed. Doing it again changes nothing, and so does what a webhook
+    /// and a sync both tell of (`mirrors/twin.rs`). An agent gets no more
     /// than `most` runs for one ticket within an hour; what is beyond is written down, and not done. `whoever`: also where the
     /// connector's own user is not known.
     pub async fn work_off_event(
@@ -82,7 +97,7 @@ impl Store {
         let doing = "work off an event";
         let tx = self.transaction(doing).await?;
         let read = "SELECT d.id, d.org_id, d.connector_id, c.provider, c.account, c.identity, d.topic, d.kind, d.subject, d.author, \
-                    d.author_id, d.state, d.received_at FROM deliveries d JOIN connectors c ON c.id = d.connector_id \
+                    d.author_id, d.state, d.received_at, d.happened_at AS told_at, d.endpoint_id FROM deliveries d JOIN connectors c ON c.id = d.connector_id \
                     WHERE d.id = $1";
         let Some(event) = sql::one::<Happened>(&tx, doing, read, values![id.as_str()]).await? else {
             tx.rollback().await.map_err(failed(doing))?;
@@ -93,6 +108,14 @@ impl Store {
         let ticket = event.subject.as_deref().filter(|_| event.state != "processed");
         let connector = ConnectorId::from(event.connector_id.as_str());
         let org: OrgId = event.org_id.as_str().into();
+        let change = waited_for.zip(ticket).map(|(topic, ticket)| event.told(topic, ticket));
+        let mut same_as = None;
+        if let Some(change) = &change {
+            // Whoever else tells of this ticket comes before, or after.
+            sql::alone(&tx, doing, &format!("ticket:{}:{}", change.connector, change.ticket)).await?;
+            same_as = change.twin(&tx).await?;
+        }
+        let (waited_for, ticket) = if same_as.is_some() { (None, None) } else { (waited_for, ticket) };
         if let (Some(topic), Some(ticket)) = (waited_for, ticket)
             && let Some(kind) = EventType::parse(topic.as_str())
         {
@@ -124,13 +147,25 @@ impl Store {
                 return Ok(WorkedOff::WhoIs(connector));
             }
             for agent in waiting {
+                let before = match &change {
+                    Some(change) => change.gave_a_run(&tx, &agent.id).await?,
+                    None => None,
+                };
+                if before.is_some() {
+                    same_as = before;
+                    continue;
+                }
                 self.give_run(&tx, &event, ticket, &agent, most, now).await?;
                 given.push(AgentId::from(agent.id));
             }
         }
-        let settle = "UPDATE deliveries SET state = 'processed', detail = $3, settled_at = $2 \
+        let settle = "UPDATE deliveries SET state = 'processed', detail = $3, settled_at = $2, same_as = $4 \
                       WHERE id = $1 AND state IN ('received', 'parked', 'failed')";
-        sql::run(&tx, doing, settle, values![id.as_str(), micros(now), why_none]).await?;
+        if let Some(twin) = same_as.as_ref().filter(|_| given.is_empty()) {
+            why_none = Some(format!("The same change was told before, by {}.", twin.0));
+        }
+        let values = values![id.as_str(), micros(now), why_none, same_as.map(|twin| twin.0)];
+        sql::run(&tx, doing, settle, values).await?;
         tx.commit().await.map_err(failed(doing))?;
         for agent in &given {
             self.agent_changed(agent);

@@ -14,6 +14,7 @@ mod journal;
 mod leases;
 mod lifeboat;
 mod lines;
+mod mirrors;
 mod own_apps;
 mod people;
 mod protocol;

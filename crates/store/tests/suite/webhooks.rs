@@ -87,6 +87,7 @@ fn event(key: Key) -> Event {
         subject,
         account: None,
         author: Author::Unknown,
+        at: None,
     }
 }
 

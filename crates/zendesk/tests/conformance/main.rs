@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test's helpers may fail as the test does")]
 
 mod connection;
+mod feed;
 mod lookups;
 mod new_tickets;
 mod rig;

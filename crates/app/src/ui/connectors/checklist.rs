@@ -2,10 +2,10 @@
 
 use chrono::{DateTime, Utc};
 use holdfast_core::{Health, webhook::subscription::Standing};
-use holdfast_store::{Endpoint, Session, Subscribed};
+use holdfast_store::{Endpoint, Mirror, Session, Subscribed};
 use serde::Serialize;
 
-use super::Mark;
+use super::{Mark, sync};
 use crate::{
     app::App,
     called,
@@ -166,6 +166,14 @@ impl Checklist {
         self
     }
 
+    /// With the step for the first sync, where there is to be one: the last, and it may take long.
+    pub(super) fn with_sync(mut self, mirror: Option<&Mirror>) -> Self {
+        if let Some(mirror) = mirror.filter(|_| self.tone == words::GOOD && !self.steps.is_empty()) {
+            self.steps.push(sync_step(mirror));
+        }
+        self
+    }
+
     /// Whether there is nothing to say any more: a success whose connector has failed or was taken off since.
     pub(super) fn is_stale(&self, health: Health) -> bool {
         self.tone == words::GOOD && health != Health::Connected
@@ -175,6 +183,16 @@ impl Checklist {
     pub(super) fn news(&self) -> &str {
         &self.title
     }
+}
+
+fn sync_step(mirror: &Mirror) -> Step {
+    let tickets = |count| Some(words::counted(count, "ticket"));
+    let (state, word, more) = match (&mirror.fault, mirror.first_at) {
+        (Some(fault), _) => ("warn", "not done", Some(format!("{} {}", fault.detail, sync::todo(&fault.code)))),
+        (None, Some(_)) => ("good", "done", tickets(mirror.tickets)),
+        (None, None) => ("now", "under way", tickets(mirror.read).filter(|_| mirror.read > 0)),
+    };
+    Step { state, word, title: "First sync", more }
 }
 
 fn webhook_step(subscribed: &Subscribed, provider: &str) -> Step {

@@ -14,8 +14,8 @@ use secrecy::ExposeSecret;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    AgentLine, Mark, chart::Chart, checklist::Checklist, connect_word, migrations::MigrationMark, timeline::Timeline,
-    told::Told, webhook::Card,
+    AgentLine, Mark, chart::Chart, checklist::Checklist, connect_word, migrations::MigrationMark, sync,
+    timeline::Timeline, told::Told, webhook::Card,
 };
 use crate::{
     app::App,
@@ -72,6 +72,8 @@ struct ConnectorPage {
     chart: Chart,
     /// `None`: its provider tells of nothing by itself.
     webhook: Option<Card>,
+    /// `None`: nothing is mirrored of it.
+    sync: Option<sync::Card>,
     can_test: bool,
     did: Option<&'static str>,
     rename: Rename,
@@ -197,7 +199,8 @@ pub(super) async fn shown(
     let checklist = match session.and_then(|session| checklist(app, &view, &session, now)) {
         Some(checklist) => {
             let endpoints = app.store.endpoints_of(org, &snapshot.connector, now).await?;
-            Some(checklist.with_webhook(&endpoints, app.provider_name(&snapshot.provider)))
+            let mirror = crate::sync::mirror(app, &snapshot.provider, &snapshot.connector).await?;
+            Some(checklist.with_webhook(&endpoints, app.provider_name(&snapshot.provider)).with_sync(mirror.as_ref()))
         }
         None => None,
     };
@@ -219,6 +222,7 @@ pub(super) async fn shown(
         failed.what = format!("{} {likely}", failed.what);
     }
     page.webhook = Card::of(app, org, snapshot, now).await?;
+    page.sync = sync::Card::of(app, snapshot, now).await?;
     page.migration = MigrationMark::read(app, snapshot, now).await?;
     page.rename = refused.unwrap_or_else(|| Rename { typed: page.name.clone(), ..Rename::default() });
     let title = page.name.clone();
@@ -307,6 +311,7 @@ fn page(
         timeline,
         chart,
         webhook: None,
+        sync: None,
         can_test: person.may(Role::Member) && matches!(health, Health::Connected | Health::AuthFailed),
         did: said(did, health),
         rename: Rename::default(),
