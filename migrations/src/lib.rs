@@ -34,6 +34,7 @@ mod m20261130_200000_event_endpoints;
 mod m20261130_210000_subscriptions;
 mod m20261130_220000_agents_on_events;
 mod m20261130_230000_agents_by_calendar;
+mod m20261201_100000_team;
 
 /// All steps, in order.
 pub struct Migrator;
@@ -72,6 +73,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261130_210000_subscriptions::Migration),
             Box::new(m20261130_220000_agents_on_events::Migration),
             Box::new(m20261130_230000_agents_by_calendar::Migration),
+            Box::new(m20261201_100000_team::Migration),
         ]
     }
 }

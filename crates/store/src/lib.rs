@@ -23,6 +23,7 @@ mod grants;
 mod health;
 mod incidents;
 mod instance;
+mod invitations;
 mod jobs;
 mod keys;
 mod leases;
@@ -35,6 +36,7 @@ mod milestones;
 mod oauth_apps;
 mod orgs;
 mod outbox;
+mod passwords;
 mod patience;
 mod places;
 mod provider_migrations;
@@ -49,6 +51,7 @@ mod signals;
 mod spares;
 mod sql;
 mod store;
+mod team;
 mod throttle;
 mod timeline;
 mod tool_calls;
@@ -68,21 +71,23 @@ pub use event_endpoints::{
 };
 pub use events::{NewEvent, Published, StoredEvent};
 pub use grants::{Connected, Grant, Granted};
+pub use invitations::{Accept, Accepted, Invitation, InvitationNow, Invited, NewInvitation, Touched};
 pub use jobs::{
     Attempt, ByHand, ClaimedJob, Did, Enqueued, Job, JobAttempt, JobClaims, JobCount, JobFilter, JobsChanged,
     JobsWanted, NewJob, Turn,
 };
-pub use keys::ApiKey;
+pub use keys::{ApiKey, NewKey};
 pub use lifeboat::{CheckedGrant, KeptGrant, LifeboatState, Spool};
 pub use lines::{ConnectorLine, LineCount, LineFilter, LineState};
 pub use listing::{ConnectorView, Filter, Page};
 pub use mails::{
     AppTrouble, ClaimedMail, Gather, Gathered, MailFailure, MailItem, MailKind, MailOutcome, MailStage, MailState,
-    MailTrouble, TellAppTrouble, TellMigrations, TellWebhooks, Told, WebhookTrouble,
+    MailTrouble, Tell, TellAppTrouble, TellMigrations, Told, WebhookTrouble,
 };
 pub use milestones::Milestones;
 pub use oauth_apps::{AppSecret, AppUse, StoredApp};
 pub use outbox::OutboxRow;
+pub use passwords::{Reset, ResetDone};
 pub use provider_migrations::{
     MigrationProgress, MigrationStart, MustReconnect, NewMigration, OpenConnector, OrgProgress, ProviderMigration,
 };
@@ -92,6 +97,7 @@ pub use seal::{BadMasterKey, MasterKey};
 pub use serving::ServingLock;
 pub use sessions::{NewSession, Purpose, Session, StartSession, Taken, Way};
 pub use store::{Kind, Options, Store};
+pub use team::{Member, TeamChange};
 pub use throttle::Throttle;
 pub use timeline::{Entry, ExchangeDay, Recovery, TimelineItem, is_timeline_cursor};
 pub use tool_calls::{Attempts, KeyUse};

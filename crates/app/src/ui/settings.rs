@@ -1,14 +1,15 @@
-//! Settings: one's own account, organisations, API keys, event endpoints, OAuth apps of the org, and the instance's with its
+//! Settings: one's own account, the team, organisations, API keys, event endpoints, OAuth apps of the org, and the instance's with its
 //! migrations.
 
 mod account;
-mod browsers;
+pub(super) mod browsers;
 mod event_endpoints;
 mod keys;
 mod migrations;
 mod oauth_app_form;
 mod oauth_apps;
 mod organisations;
+mod team;
 
 use std::sync::Arc;
 
@@ -28,6 +29,7 @@ pub(super) fn routes() -> Routes {
     Routes::new()
         .get("/settings", Needs::SignedIn, show)
         .merge(account::routes())
+        .merge(team::routes())
         .merge(organisations::routes())
         .merge(keys::routes())
         .merge(event_endpoints::routes())
@@ -39,6 +41,8 @@ pub(super) fn routes() -> Routes {
 #[derive(Serialize)]
 struct Overview {
     sessions: usize,
+    people: usize,
+    invited: usize,
     organisations: usize,
     /// `None`: not theirs to see.
     keys: Option<usize>,
@@ -90,7 +94,9 @@ async fn show(State(app): State<Arc<App>>, person: Person) -> Result<Response, T
         None
     };
     let organisations = 1 + person.session.also.len();
-    let page = Overview { sessions, organisations, keys, endpoints, own_apps, apps, migrations };
+    let people = app.store.users(person.org()).await?.len();
+    let invited = app.store.invitations(person.org()).await?.len();
+    let page = Overview { sessions, people, invited, organisations, keys, endpoints, own_apps, apps, migrations };
     Ok(View::of(&person, Here::Settings, "pages/settings/overview.html", "Settings", &page).show(&app))
 }
 

@@ -24,4 +24,5 @@ mod sealing;
 mod sessions;
 mod signals;
 mod starting;
+mod team;
 mod webhooks;
