@@ -12,7 +12,7 @@ use holdfast_tests::{
     smtp::{Message, Smtp},
 };
 
-use crate::sign_in;
+use crate::{mail::can_be_read, sign_in};
 
 const TEAM: &str = "/settings/team";
 const ADA: &str = "ada@acme.example";
@@ -75,7 +75,9 @@ async fn a_colleague_is_invited_joins_gets_another_role_and_is_removed() {
             chromium.shows("nora@acme.example is invited as a member.").await;
             chromium.shows("Mail on its way").await;
             chromium.inspect("team-invited").await;
-            link = post.mail().await.link_to("/invitation/");
+            let message = post.mail().await;
+            can_be_read("invitation", &message).await;
+            link = message.link_to("/invitation/");
             chromium.open(&link).await;
             chromium.shows("You are signed in as").await;
             chromium.inspect("invitation-somebody-else").await;
@@ -149,7 +151,9 @@ async fn a_forgotten_password_is_set_anew() {
             chromium.press("Send the link").await;
             chromium.shows("If the address has an account here").await;
             chromium.inspect("forgotten-asked").await;
-            let link = post.mail().await.link_to("/reset/");
+            let message = post.mail().await;
+            can_be_read("password-reset", &message).await;
+            let link = message.link_to("/reset/");
             chromium.open(&link).await;
             chromium.heading("Set a new password").await;
             chromium.inspect("reset").await;
