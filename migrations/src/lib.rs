@@ -36,6 +36,7 @@ mod m20261130_220000_agents_on_events;
 mod m20261130_230000_agents_by_calendar;
 mod m20261130_231000_tell_versions;
 mod m20261130_232000_brand_orgs;
+mod m20261201_100000_team;
 mod m20261201_120000_mirror_tickets;
 
 /// All steps, in order.
@@ -77,6 +78,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261130_230000_agents_by_calendar::Migration),
             Box::new(m20261130_231000_tell_versions::Migration),
             Box::new(m20261130_232000_brand_orgs::Migration),
+            Box::new(m20261201_100000_team::Migration),
             Box::new(m20261201_120000_mirror_tickets::Migration),
         ]
     }

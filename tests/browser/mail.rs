@@ -149,19 +149,24 @@ async fn mails_can_be_read_by_everybody() {
     let (_, several) = post.failed(&[("globex", "Globex"), ("initech", long), ("hooli", "הולי 東京")]).await;
 
     for (name, message) in [("needs-you", &one), ("several-need-you", &several), ("back-again", &back)] {
-        let html = message.html.clone();
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let site = format!("http://{}", listener.local_addr().unwrap());
-        let router = Router::new()
-            .route("/", get(move || async move { Html(html) }))
-            .route("/favicon.ico", get(async || StatusCode::NO_CONTENT));
-        let server = tokio::spawn(async move { axum::serve(listener, router).await });
-        Chromium::visitor(&[&site])
-            .run(async |chromium| {
-                chromium.open(&site).await;
-                chromium.inspect(&format!("mail-{name}")).await;
-            })
-            .await;
-        server.abort();
+        can_be_read(name, message).await;
     }
+}
+
+/// Looks at a mail in both widths and schemes.
+pub(crate) async fn can_be_read(name: &str, message: &Message) {
+    let html = message.html.clone();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let site = format!("http://{}", listener.local_addr().unwrap());
+    let router = Router::new()
+        .route("/", get(move || async move { Html(html) }))
+        .route("/favicon.ico", get(async || StatusCode::NO_CONTENT));
+    let server = tokio::spawn(async move { axum::serve(listener, router).await });
+    Chromium::visitor(&[&site])
+        .run(async |chromium| {
+            chromium.open(&site).await;
+            chromium.inspect(&format!("mail-{name}")).await;
+        })
+        .await;
+    server.abort();
 }

@@ -17,6 +17,7 @@ mod pages;
 mod picture;
 mod sandbox;
 mod story;
+mod team;
 mod webhooks;
 
 use holdfast_sandbox::Helpdesk;

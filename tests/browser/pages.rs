@@ -7,7 +7,7 @@ use holdfast_core::{
     error::Retry,
     job::{Fault, Kind, Outcome},
 };
-use holdfast_store::{Attempt, JobsWanted, NewJob, Turn};
+use holdfast_store::{Attempt, JobsWanted, NewJob, NewUser, Turn};
 use holdfast_tests::{
     chromium::Chromium,
     database::Database,
@@ -60,6 +60,7 @@ struct House {
     delivery: String,
     migration: String,
     endpoint: String,
+    member: String,
 }
 
 impl House {
@@ -96,13 +97,27 @@ impl House {
         let body = json!({ "url": "https://app.example.com/", "description": NAMES[1] });
         let made = app.call(Method::POST, "/event-endpoints", Some(&key), Some(body)).await.expect(201);
         let endpoint = made.text_of("id");
-        Self { app, connector, agent, run, job, delivery, migration, endpoint }
+        let bea = NewUser {
+            org: app.org.clone(),
+            email: BEA.to_owned(),
+            name: Some(NAMES[0].to_owned()),
+            role: Role::Member,
+            operator: false,
+            password_hash: None,
+            at: app.app.seams.clock.now(),
+        };
+        let member = app.app.store.create_user(&bea).await.unwrap().unwrap();
+        let fields = [("email", "somebody.with.a.rather.long.name@branch.office.example"), ("role", "viewer")];
+        let to = "/settings/team/invitations";
+        let _link = ada.press(&app.at("/settings/team"), to, &fields).await.expect(200);
+        Self { app, connector, agent, run, job, delivery, migration, endpoint, member }
     }
 
     /// The path with what is here in it.
     fn path(&self, declared: &str) -> String {
         let id = match declared.split('/').nth(1) {
             Some("settings") if declared.contains("/event-endpoints/") => &self.endpoint,
+            Some("settings") if declared.contains("/team/") => &self.member,
             Some("settings") => &self.migration,
             Some("agents") => &self.agent,
             Some("jobs") => &self.job,

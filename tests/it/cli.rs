@@ -250,6 +250,12 @@ async fn a_forgotten_password_is_set_by_command(db: Arc<Database>) {
     let elsewhere = place.run("user set-password --email bob@example.com --org Globex").await;
     assert!(elsewhere.one_line(1).contains("nobody in \"Globex\" has the address"), "{elsewhere:?}");
 
+    // Or they set it themselves, by a link that is handed over.
+    let link = place.run("user reset-password --email bob@example.com").await.done();
+    let path = link.out.trim_end().rsplit_once("/reset/").map(|(_, token)| format!("/reset/{token}")).unwrap();
+    assert!(link.out.lines().count() == 1, "{link:?}");
+    assert_eq!(Browser::new().get(&format!("{}{path}", server.base)).await.status, 200);
+
     // A role is another matter that only they can mend.
     let keys = format!("{}/settings/keys", server.base);
     let bob = Browser::new();

@@ -1,9 +1,12 @@
 //! Mail: who is told what, when, once, and in which words. The mail server is a real one.
 
+mod accounts;
 mod ends;
+mod invitations;
 mod links;
 mod migrations;
 mod outages;
+mod passwords;
 mod people;
 mod servers;
 mod webhooks;

@@ -53,6 +53,7 @@ mod ui_roles;
 mod ui_settings;
 mod ui_setup;
 mod ui_sign_in;
+mod ui_team;
 mod ui_webhooks;
 mod webhooks;
 mod webhooks_refused;

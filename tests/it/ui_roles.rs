@@ -16,7 +16,8 @@ use holdfast_core::{
 };
 use holdfast_sandbox::{CLIENT_ID, CLIENT_SECRET};
 use holdfast_store::{
-    AppSecret, End, Made, MigrationStart, NewAgent, NewBrowserSession, NewJob, NewMigration, RunStep, StoredApp,
+    AppSecret, End, Invited, Made, MigrationStart, NewAgent, NewBrowserSession, NewInvitation, NewJob, NewMigration,
+    NewUser, RunStep, StoredApp, Tell,
 };
 use holdfast_tests::{
     browser::{Browser, Page},
@@ -62,6 +63,12 @@ const TABLE: &[(&str, &str, Takes)] = &[
     ("GET", "/sign-in", Takes::Nothing),
     ("POST", "/sign-in", Takes::Nothing),
     ("POST", "/sign-out", Takes::Nothing),
+    ("GET", "/forgotten", Takes::Nothing),
+    ("POST", "/forgotten", Takes::Nothing),
+    ("GET", "/reset/{token}", Takes::Link),
+    ("POST", "/reset/{token}", Takes::Link),
+    ("GET", "/invitation/{token}", Takes::Link),
+    ("POST", "/invitation/{token}", Takes::Link),
     ("GET", "/demo/open/{key}", Takes::Nothing),
     ("GET", "/demo/mailbox", Takes::SignedIn),
     ("GET", "/demo/mailbox/{id}", Takes::SignedIn),
@@ -121,6 +128,15 @@ const TABLE: &[(&str, &str, Takes)] = &[
     ("POST", "/settings/account/password", Takes::SignedIn),
     ("POST", "/settings/account/sessions/{id}/end", Takes::SignedIn),
     ("POST", "/settings/account/sessions/end-others", Takes::SignedIn),
+    ("GET", "/settings/team", Takes::SignedIn),
+    ("POST", "/settings/team/{id}/role", ADMIN),
+    ("GET", "/settings/team/{id}/remove", ADMIN),
+    ("POST", "/settings/team/{id}/remove", ADMIN),
+    ("GET", "/settings/team/leave", Takes::SignedIn),
+    ("POST", "/settings/team/leave", Takes::SignedIn),
+    ("POST", "/settings/team/invitations", ADMIN),
+    ("POST", "/settings/team/invitations/{id}/again", ADMIN),
+    ("POST", "/settings/team/invitations/{id}/withdraw", ADMIN),
     ("GET", "/settings/organisations", Takes::SignedIn),
     ("POST", "/settings/organisations", Takes::SignedIn),
     ("GET", "/settings/organisation", ADMIN),
@@ -162,6 +178,10 @@ const TABLE: &[(&str, &str, Takes)] = &[
 /// Routes that hold something of an org, which is not there for another one.
 const OF_AN_ORG: &[&str] = &[
     "/settings/keys/{id}/revoke",
+    "/settings/team/{id}/role",
+    "/settings/team/{id}/remove",
+    "/settings/team/invitations/{id}/again",
+    "/settings/team/invitations/{id}/withdraw",
     "/settings/event-endpoints/{id}",
     "/settings/event-endpoints/{id}/test",
     "/settings/event-endpoints/{id}/rotate",
@@ -285,7 +305,7 @@ impl House {
             };
             let email = format!("{}@example.com", ids.len());
             // Nobody signs in with a password here: that costs time and is tested elsewhere.
-            let user = holdfast_store::NewUser {
+            let user = NewUser {
                 org: app.app.store.ensure_org(org).await.unwrap(),
                 email,
                 name: None,
@@ -359,6 +379,10 @@ impl House {
                 let key = store.create_key(&self.app.org, "to revoke", &[], &rand32(), at).await.unwrap();
                 path.replace("{id}", &key)
             }
+            of_team if of_team.starts_with("/settings/team/invitations/{id}") => {
+                path.replace("{id}", &self.invitation().await)
+            }
+            of_team if of_team.starts_with("/settings/team/{id}") => path.replace("{id}", &self.member().await),
             of_endpoint if of_endpoint.starts_with("/settings/event-endpoints/{id}") => {
                 path.replace("{id}", &self.endpoint().await)
             }
@@ -387,6 +411,33 @@ impl House {
         };
         assert!(!filled.contains('{'), "say here what stands for the parts of {path}");
         filled
+    }
+
+    /// Somebody of Acme.
+    async fn member(&self) -> String {
+        let user = NewUser {
+            org: self.app.org.clone(),
+            email: format!("{}@example.com", id_word()),
+            name: None,
+            role: Role::Member,
+            operator: false,
+            password_hash: None,
+            at: self.app.app.seams.clock.now(),
+        };
+        self.app.app.store.create_user(&user).await.unwrap().unwrap()
+    }
+
+    /// An invitation to Acme that nobody has accepted.
+    async fn invitation(&self) -> String {
+        let (at, email) = (self.app.app.seams.clock.now(), format!("{}@example.com", id_word()));
+        let by = self.id(Who::Of(Role::Owner)).unwrap();
+        let expires_at = at + TimeDelta::days(1);
+        let new = NewInvitation { org: &self.app.org, email: &email, role: Role::Member, by, expires_at };
+        let tell = Tell { at, domain: "hub.example".to_owned(), sends: false };
+        match self.app.app.store.invite(&new, &tell).await.unwrap() {
+            Invited::Yes { id, .. } => id,
+            other => panic!("{other:?}"),
+        }
     }
 
     /// A migration that is under way.

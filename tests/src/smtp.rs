@@ -72,6 +72,17 @@ impl Message {
         hrefs.filter_map(|rest| Some(rest.split_once('"')?.0.replace("&amp;", "&").replace("&#x2F;", "/"))).collect()
     }
 
+    /// Its one link below this path.
+    ///
+    /// # Panics
+    /// When there is none, or the text part has another one.
+    pub fn link_to(&self, path: &str) -> String {
+        let found = self.links().into_iter().find(|link| link.contains(path));
+        let link = found.unwrap_or_else(|| panic!("no link to {path} in {}", self.html));
+        assert!(self.text.contains(&link), "the text part has the same link: {}", self.text);
+        link
+    }
+
     /// Its links to reconnect, each once.
     pub fn reconnect_links(&self) -> Vec<String> {
         let mut found: Vec<String> = Vec::new();

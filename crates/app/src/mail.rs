@@ -22,6 +22,7 @@ use std::sync::{
 
 use chrono::{DateTime, Utc};
 use holdfast_core::ports::StoreError;
+use holdfast_store::Tell;
 use lettre::message::Mailbox as Sender;
 
 pub(crate) use compose::moment;
@@ -66,6 +67,11 @@ pub enum MailStatus {
 }
 
 impl App {
+    /// How something that is written down now is told by mail.
+    pub(crate) fn telling(&self) -> Tell {
+        Tell { at: self.seams.clock.now(), domain: domain(&self.config), sends: self.seams.mail.is_some() }
+    }
+
     /// Whether people can be mailed.
     pub async fn mail_status(&self) -> Result<MailStatus, StoreError> {
         if self.seams.mail.is_none() {

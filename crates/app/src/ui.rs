@@ -14,7 +14,9 @@ mod assets;
 mod connectors;
 pub(crate) mod cookies;
 mod deliveries;
+pub(crate) mod forgotten;
 pub(crate) mod form;
+mod invitation;
 mod jobs;
 pub(crate) mod live;
 pub(crate) mod moment;
@@ -55,6 +57,8 @@ fn routes() -> Routes {
         .merge(assets::routes())
         .merge(setup::routes())
         .merge(sign_in::routes())
+        .merge(invitation::routes())
+        .merge(forgotten::routes())
         .merge(connectors::routes())
         .merge(deliveries::routes())
         .merge(connect::routes())

@@ -1,7 +1,7 @@
 //! What happened, in plain words, and what to do about it: one place for pages and mails.
 
 use holdfast_core::{
-    Health,
+    Health, Role,
     agent::{RunState, Status},
     credential::{Reason, Trouble},
     error::ErrorKind,
@@ -288,6 +288,48 @@ pub(crate) fn capitalised(text: &str) -> String {
 pub(crate) fn sentence(text: &str) -> String {
     let text = capitalised(text);
     if text.ends_with(['.', '!', '?']) || text.is_empty() { text } else { format!("{text}.") }
+}
+
+/// A role's name.
+pub(crate) fn role(role: Role) -> &'static str {
+    match role {
+        Role::Owner => "Owner",
+        Role::Admin => "Admin",
+        Role::Member => "Member",
+        Role::Viewer => "Viewer",
+    }
+}
+
+/// The same with its article.
+pub(crate) fn a_role(role: Role) -> &'static str {
+    match role {
+        Role::Owner => "an owner",
+        Role::Admin => "an admin",
+        Role::Member => "a member",
+        Role::Viewer => "a viewer",
+    }
+}
+
+/// What a role may do.
+pub(crate) fn role_means(role: Role) -> &'static str {
+    match role {
+        Role::Owner => "everything, owners among it",
+        Role::Admin => "connectors, agents, API keys and the team; hears of failures",
+        Role::Member => "daily work, such as testing a connector and running an agent",
+        Role::Viewer => "looks at everything, changes nothing",
+    }
+}
+
+/// The same as a sentence to whoever gets it.
+pub(crate) fn role_may(role: Role) -> &'static str {
+    match role {
+        Role::Owner => "You may do everything, and you hear when a connector needs somebody.",
+        Role::Admin => {
+            "You see to connectors, agents, API keys and the team, and you hear when a connector needs somebody."
+        }
+        Role::Member => "You do the daily work, such as testing a connector and running an agent.",
+        Role::Viewer => "You may look at everything, and change nothing.",
+    }
 }
 
 /// Why a provider's migration asks for new grants: the operator's words, or what is true of each.

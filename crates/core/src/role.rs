@@ -30,6 +30,12 @@ impl Role {
         }
     }
 
+    /// Whether somebody of this role may give somebody of the role `from` the role `to`, or take them out (`None`). Admins
+    /// see to everybody but owners; only owners make and unmake those.
+    pub fn may_change(self, from: Self, to: Option<Self>) -> bool {
+        self >= Self::Admin && self >= from && to.is_none_or(|to| self >= to)
+    }
+
     /// Reads [`Self::as_str`] back.
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|role| role.as_str() == word)
@@ -39,6 +45,23 @@ impl Role {
 #[cfg(test)]
 mod tests {
     use super::Role;
+
+    #[test]
+    fn only_owners_make_and_unmake_owners_and_only_admins_anybody() {
+        for by in Role::ALL {
+            for from in Role::ALL {
+                for to in Role::ALL.into_iter().map(Some).chain([None]) {
+                    let owners = from == Role::Owner || to == Some(Role::Owner);
+                    let may = match by {
+                        Role::Owner => true,
+                        Role::Admin => !owners,
+                        Role::Member | Role::Viewer => false,
+                    };
+                    assert_eq!(by.may_change(from, to), may, "{by:?}: {from:?} to {to:?}");
+                }
+            }
+        }
+    }
 
     #[test]
     fn roles_are_ordered_and_read_back() {

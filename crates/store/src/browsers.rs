@@ -1,11 +1,12 @@
 //! Table `browser_sessions`: who is signed in where. The cookie itself is nowhere.
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use holdfast_core::ports::{Changed, StoreError};
 use sea_orm::{ConnectionTrait, FromQueryResult};
 use serde_json::{Value, json};
 
 use crate::{
+    mails::{MailKind, Tell},
     sql::{self, failed, micros, nonsense, values},
     store::Store,
     users::User,
@@ -75,6 +76,8 @@ impl TryFrom<Row> for BrowserSession {
 }
 
 const SELECT: &str = "SELECT id, user_id, also, browser, created_at, seen_at, expires_at FROM browser_sessions WHERE";
+/// A browser that was not signed in with for so long is a new one: as long as browsers keep a cookie.
+const REMEMBERED: TimeDelta = TimeDelta::days(400);
 /// Sessions that can act as the person `$1`; `$2` is [`within`].
 const OF: &str = "(user_id = $1 OR CAST(also AS TEXT) LIKE $2)";
 
@@ -97,6 +100,8 @@ impl Store {
             micros(new.expires_at),
         ];
         sql::run(self.db(), doing, sql, values).await?;
+        let here = "UPDATE users SET seen_at = $2 WHERE id = $1";
+        sql::run(self.db(), doing, here, values![new.user.as_str(), micros(new.at)]).await?;
         Ok(id)
     }
 
@@ -114,10 +119,43 @@ impl Store {
         Ok(self.find_user(&session.user).await?.map(|user| (session, user)))
     }
 
-    /// Notes that it was used.
+    /// Notes that it was used, and that its person was here.
     pub async fn touch_browser_session(&self, id: &str, at: DateTime<Utc>) -> Result<(), StoreError> {
+        let doing = "note a browser's visit";
         let sql = "UPDATE browser_sessions SET seen_at = $2 WHERE id = $1";
-        sql::run(self.db(), "note a browser's visit", sql, values![id, micros(at)]).await.map(|_| ())
+        sql::run(self.db(), doing, sql, values![id, micros(at)]).await?;
+        let sql = "UPDATE users SET seen_at = $2 WHERE id = (SELECT user_id FROM browser_sessions WHERE id = $1)";
+        sql::run(self.db(), doing, sql, values![id, micros(at)]).await.map(|_| ())
+    }
+
+    /// Notes the browser that somebody signs in with, for each of their rows. Of one that the first of them had not used
+    /// before they are told in `news`; of their very first one, there is nothing to tell it from, they are not.
+    pub async fn note_browser(
+        &self,
+        users: &[&str],
+        hash: &[u8; 32],
+        news: Option<(&Tell, &Value)>,
+        at: DateTime<Utc>,
+    ) -> Result<(), StoreError> {
+        let doing = "note somebody's browser";
+        let tx = self.transaction(doing).await?;
+        for (place, user) in users.iter().enumerate() {
+            let old = "DELETE FROM known_browsers WHERE user_id = $1 AND seen_at < $2";
+            sql::run(&tx, doing, old, values![*user, micros(at - REMEMBERED)]).await?;
+            let known = "SELECT user_id AS id FROM known_browsers WHERE user_id = $1 LIMIT 1";
+            let others = sql::one::<sql::Id>(&tx, doing, known, values![*user]).await?.is_some();
+            let seen = "UPDATE known_browsers SET seen_at = $3 WHERE user_id = $1 AND hash = $2";
+            let values = || values![*user, hash.to_vec(), micros(at)];
+            if sql::run(&tx, doing, seen, values()).await? > 0 {
+                continue;
+            }
+            let new = "INSERT INTO known_browsers (user_id, hash, seen_at) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
+            let new = sql::run(&tx, doing, new, values()).await? > 0;
+            if let Some((tell, about)) = news.filter(|_| new && others && place == 0) {
+                self.tell_person(&tx, tell, user, MailKind::NewSignIn, about).await?;
+            }
+        }
+        tx.commit().await.map_err(failed(doing))
     }
 
     /// The same browser acts as another of its proven persons from now on, with another cookie. Not if it acts as somebody

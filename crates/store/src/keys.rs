@@ -7,12 +7,30 @@ use holdfast_core::{
 };
 
 use sea_orm::FromQueryResult;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
-    sql::{self, micros, nonsense, values},
+    mails::{MailKind, Tell},
+    sql::{self, failed, micros, nonsense, values},
     store::Store,
 };
+
+/// An API key to be made.
+#[derive(Clone, Debug)]
+pub struct NewKey<'a> {
+    /// Whose.
+    pub org: &'a OrgId,
+    /// One of [`Store::new_key_id`].
+    pub id: &'a str,
+    /// What people call it.
+    pub name: &'a str,
+    /// What it may do.
+    pub scopes: &'a [String],
+    /// SHA-256 of its text.
+    pub hash: &'a [u8; 32],
+    /// When.
+    pub at: DateTime<Utc>,
+}
 
 /// An API key, without the key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,28 +92,29 @@ impl Store {
         at: DateTime<Utc>,
     ) -> Result<String, StoreError> {
         let id = self.new_key_id();
-        self.create_key_as(org, &id, name, scopes, hash, at).await?;
+        self.create_key_as(&NewKey { org, id: &id, name, scopes, hash, at }, None).await?;
         Ok(id)
     }
 
-    /// The same under an id of [`Store::new_key_id`], once: a key that has it already is left as it is.
-    pub async fn create_key_as(
-        &self,
-        org: &OrgId,
-        id: &str,
-        name: &str,
-        scopes: &[String],
-        hash: &[u8; 32],
-        at: DateTime<Utc>,
-    ) -> Result<Changed, StoreError> {
+    /// The same under an id of its own, once: a key that has it already is left as it is. The org's admins are told of it,
+    /// and by whom it was made, where that is asked for.
+    pub async fn create_key_as(&self, key: &NewKey<'_>, told: Option<(&Tell, &str)>) -> Result<Changed, StoreError> {
+        let doing = "add an API key";
+        let tx = self.transaction(doing).await?;
         let sql = "INSERT INTO api_keys (id, org_id, name, hash, scopes, created_at) VALUES ($1, $2, $3, $4, $5, $6) \
                    ON CONFLICT (id) DO NOTHING";
-        let scopes = Value::from(scopes.to_vec());
-        let values = values![id, org.as_str(), name, hash.to_vec(), scopes, micros(at)];
-        if sql::run(self.db(), "add an API key", sql, values).await? == 0 {
+        let scopes = Value::from(key.scopes.to_vec());
+        let values = values![key.id, key.org.as_str(), key.name, key.hash.to_vec(), scopes, micros(key.at)];
+        if sql::run(&tx, doing, sql, values).await? == 0 {
+            tx.rollback().await.map_err(failed(doing))?;
             return Ok(Changed::No);
         }
-        self.key_changed(id);
+        if let Some((tell, by)) = told {
+            let about = json!({ "key": key.id, "by": by });
+            self.tell_admins(&tx, tell, key.org, MailKind::KeyMade, &about).await?;
+        }
+        tx.commit().await.map_err(failed(doing))?;
+        self.key_changed(key.id);
         Ok(Changed::Yes)
     }
 

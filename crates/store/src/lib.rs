@@ -23,6 +23,7 @@ mod grants;
 mod health;
 mod incidents;
 mod instance;
+mod invitations;
 mod jobs;
 mod keys;
 mod leases;
@@ -36,6 +37,7 @@ mod mirrors;
 mod oauth_apps;
 mod orgs;
 mod outbox;
+mod passwords;
 mod patience;
 mod places;
 mod provider_migrations;
@@ -50,6 +52,7 @@ mod signals;
 mod spares;
 mod sql;
 mod store;
+mod team;
 mod throttle;
 mod timeline;
 mod tool_calls;
@@ -70,23 +73,25 @@ pub use event_endpoints::{
 pub use events::{NewEvent, Published, StoredEvent};
 pub use grants::{Connected, Grant, Granted};
 pub use incidents::OpenIncident;
+pub use invitations::{Accept, Accepted, Invitation, InvitationNow, Invited, NewInvitation, Touched};
 pub use jobs::{
     Attempt, ByHand, ClaimedJob, Did, Enqueued, Job, JobAttempt, JobClaims, JobCount, JobFilter, JobsChanged,
     JobsWanted, NewJob, Turn,
 };
-pub use keys::ApiKey;
+pub use keys::{ApiKey, NewKey};
 pub use lifeboat::{CheckedGrant, KeptGrant, LifeboatState, Spool};
 pub use lines::{ConnectorLine, LineCount, LineFilter, LineState};
 pub use listing::{ConnectorView, Filter, Page};
 pub use mails::{
     AppTrouble, ClaimedMail, Gather, Gathered, MailFailure, MailItem, MailKind, MailOutcome, MailStage, MailState,
-    MailTrouble, TellAppTrouble, TellMigrations, TellWebhooks, Told, WebhookTrouble,
+    MailTrouble, Tell, TellAppTrouble, TellMigrations, Told, WebhookTrouble,
 };
 pub use milestones::Milestones;
 pub use mirrors::{DueSync, Kept, Mirror, MirrorPage, MirrorQuery, MirroredTickets};
 pub use oauth_apps::{AppSecret, AppUse, StoredApp};
 pub use orgs::OrgFace;
 pub use outbox::OutboxRow;
+pub use passwords::{Reset, ResetDone};
 pub use provider_migrations::{
     MigrationProgress, MigrationStart, MustReconnect, NewMigration, OpenConnector, OrgProgress, ProviderMigration,
 };
@@ -97,6 +102,7 @@ pub use seal::{BadMasterKey, MasterKey};
 pub use serving::ServingLock;
 pub use sessions::{NewSession, Purpose, Session, StartSession, Taken, Way};
 pub use store::{Kind, Options, Store};
+pub use team::{Member, TeamChange};
 pub use throttle::Throttle;
 pub use timeline::{Entry, ExchangeDay, ExchangeOutcomes, Recovery, TimelineItem, is_timeline_cursor};
 pub use tool_calls::{Attempts, KeyUse};

@@ -4,6 +4,7 @@
 //! notices of an org into one message per recipient, as they are at that moment. A message is claimed, sent and settled
 //! by itself; its id is given once, so that a repeated one is seen to be the same.
 
+mod account;
 mod agents;
 mod app_troubles;
 mod endpoints;
@@ -30,7 +31,7 @@ pub use migrations::TellMigrations;
 pub use send::{ClaimedMail, MailItem, MailOutcome};
 pub use server::MailTrouble;
 pub use told::{MailFailure, MailState, Told};
-pub use webhooks::{TellWebhooks, WebhookTrouble};
+pub use webhooks::WebhookTrouble;
 
 /// Why a mail is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -53,6 +54,16 @@ pub enum MailKind {
     WebhookStopped,
     /// An event endpoint of the org gets nothing any more.
     EndpointStopped,
+    /// Somebody is invited to the org.
+    Invitation,
+    /// Somebody has forgotten their password.
+    PasswordReset,
+    /// Somebody's password was changed.
+    PasswordChanged,
+    /// Somebody has signed in with a browser that they had not used before.
+    NewSignIn,
+    /// An API key of the org was made.
+    KeyMade,
 }
 
 impl MailKind {
@@ -68,10 +79,15 @@ impl MailKind {
             Self::MustReconnect => "must_reconnect",
             Self::WebhookStopped => "webhook_stopped",
             Self::EndpointStopped => "endpoint_stopped",
+            Self::Invitation => "invitation",
+            Self::PasswordReset => "password_reset",
+            Self::PasswordChanged => "password_changed",
+            Self::NewSignIn => "new_sign_in",
+            Self::KeyMade => "key_made",
         }
     }
 
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 14] = [
         Self::NeedsYou,
         Self::BackAgain,
         Self::AppRefused,
@@ -81,6 +97,11 @@ impl MailKind {
         Self::MustReconnect,
         Self::WebhookStopped,
         Self::EndpointStopped,
+        Self::Invitation,
+        Self::PasswordReset,
+        Self::PasswordChanged,
+        Self::NewSignIn,
+        Self::KeyMade,
     ];
 
     fn parse(word: &str) -> Option<Self> {
@@ -98,7 +119,12 @@ impl MailKind {
             | Self::NobodyTold
             | Self::MustReconnect
             | Self::WebhookStopped
-            | Self::EndpointStopped => None,
+            | Self::EndpointStopped
+            | Self::Invitation
+            | Self::PasswordReset
+            | Self::PasswordChanged
+            | Self::NewSignIn
+            | Self::KeyMade => None,
         }
     }
 
@@ -158,9 +184,20 @@ impl MailStage {
         }
     }
 
-    fn parse(word: &str) -> Option<Self> {
+    pub(crate) fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|stage| stage.as_str() == word)
     }
+}
+
+/// How something is turned into messages.
+#[derive(Clone, Debug)]
+pub struct Tell {
+    /// Now.
+    pub at: DateTime<Utc>,
+    /// The right side of the messages' ids.
+    pub domain: String,
+    /// False: there is no mail server; the messages are kept as not sent.
+    pub sends: bool,
 }
 
 /// A message to be written down.
@@ -199,14 +236,37 @@ const ROWS: usize = 200;
 pub(crate) const ADMINS: &str = "u.removed_at IS NULL AND u.role IN ('owner', 'admin')";
 
 impl Store {
-    /// Writes a message with what it is about. What its recipient has been told before is left out.
+    /// Writes a message to one recipient; answers its id.
+    async fn tell_one(
+        &self,
+        tx: &impl ConnectionTrait,
+        tell: &Tell,
+        org: Option<&OrgId>,
+        to: &Recipient,
+        kind: MailKind,
+        about: &Value,
+    ) -> Result<String, StoreError> {
+        let mail = NewMail {
+            org,
+            user: to.user_id.as_deref(),
+            recipient: &to.recipient,
+            kind,
+            about: about.clone(),
+            answers: Vec::new(),
+            stage: if tell.sends { MailStage::Queued } else { MailStage::Unsent },
+            items: Vec::new(),
+        };
+        self.insert_mail(tx, &tell.domain, tell.at, &mail).await
+    }
+
+    /// Writes a message with what it is about; answers its id. What its recipient has been told before is left out.
     async fn insert_mail(
         &self,
         tx: &impl ConnectionTrait,
         domain: &str,
         at: DateTime<Utc>,
         mail: &NewMail<'_>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<String, StoreError> {
         let doing = "write a mail down";
         let id = self.id("mail");
         let open = matches!(mail.stage, MailStage::Queued);
@@ -243,7 +303,7 @@ impl Store {
             );
             sql::run(tx, doing, sql, values).await?;
         }
-        Ok(())
+        Ok(id)
     }
 
     /// The operators, and the addresses beside them that are none of theirs.

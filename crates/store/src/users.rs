@@ -5,11 +5,11 @@ use holdfast_core::{
     OrgId, Role,
     ports::{Changed, StoreError},
 };
-use sea_orm::FromQueryResult;
+use sea_orm::{ConnectionTrait, FromQueryResult};
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::{
-    browsers, instance,
+    instance,
     sql::{self, failed, micros, nonsense, values},
     store::Store,
 };
@@ -123,11 +123,21 @@ const SELECT: &str = "SELECT u.id, u.org_id, o.name AS org_name, u.email, u.name
 impl Store {
     /// Adds a person; answers their id. Somebody who left comes back as they are added now.
     pub async fn create_user(&self, user: &NewUser) -> Result<Result<String, EmailTaken>, StoreError> {
+        Ok(self.add_person(self.db(), "add a person", user).await?.ok_or(EmailTaken))
+    }
+
+    /// The same within a transaction; `None`: the address is taken.
+    pub(crate) async fn add_person(
+        &self,
+        db: &impl ConnectionTrait,
+        doing: &'static str,
+        user: &NewUser,
+    ) -> Result<Option<String>, StoreError> {
         let id = self.id("user");
         let sql = "INSERT INTO users (id, org_id, email, name, role, operator, password_hash, created_at) \
                    VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (org_id, email) DO UPDATE \
                    SET name = EXCLUDED.name, role = EXCLUDED.role, operator = EXCLUDED.operator, \
-                   password_hash = EXCLUDED.password_hash, created_at = EXCLUDED.created_at, removed_at = NULL \
+                   password_hash = EXCLUDED.password_hash, created_at = EXCLUDED.created_at, seen_at = NULL, removed_at = NULL \
                    WHERE users.removed_at IS NOT NULL RETURNING id";
         let values = values![
             id.as_str(),
@@ -139,8 +149,7 @@ impl Store {
             user.password_hash.as_ref().map(|hash| hash.expose_secret().to_owned()),
             micros(user.at),
         ];
-        let added: Option<sql::Id> = sql::one(self.db(), "add a person", sql, values).await?;
-        Ok(added.map(|row| row.id).ok_or(EmailTaken))
+        Ok(sql::one::<sql::Id>(db, doing, sql, values).await?.map(|row| row.id))
     }
 
     /// The very first person of the instance, owner of an org of this name and operator. Spends the secret of the
@@ -213,42 +222,5 @@ impl Store {
     pub async fn rename_user(&self, id: &str, name: &str) -> Result<Changed, StoreError> {
         let sql = "UPDATE users SET name = $2 WHERE id = $1 AND removed_at IS NULL";
         Ok(sql::changed(sql::run(self.db(), "rename a person", sql, values![id, name]).await?))
-    }
-
-    /// Changes how a person signs in. Every session that rests on the password before ends, but for `keep`.
-    pub async fn set_password(
-        &self,
-        id: &str,
-        password_hash: &SecretString,
-        keep: Option<&str>,
-    ) -> Result<Changed, StoreError> {
-        let doing = "change a password";
-        let tx = self.transaction(doing).await?;
-        let sql = "UPDATE users SET password_hash = $2 WHERE id = $1 AND removed_at IS NULL";
-        let changed = sql::run(&tx, doing, sql, values![id, password_hash.expose_secret()]).await?;
-        if changed > 0 {
-            browsers::unprove(&tx, doing, id, keep).await?;
-        }
-        tx.commit().await.map_err(failed(doing))?;
-        Ok(sql::changed(changed))
-    }
-
-    /// Changes what a person may do.
-    pub async fn set_role(&self, org: &OrgId, id: &str, role: Role) -> Result<Changed, StoreError> {
-        let sql = "UPDATE users SET role = $3 WHERE id = $1 AND org_id = $2 AND removed_at IS NULL";
-        Ok(sql::changed(sql::run(self.db(), "change a role", sql, values![id, org.as_str(), role.as_str()]).await?))
-    }
-
-    /// A person leaves: their sessions end with it.
-    pub async fn remove_user(&self, org: &OrgId, id: &str, at: DateTime<Utc>) -> Result<Changed, StoreError> {
-        let doing = "remove a person";
-        let tx = self.transaction(doing).await?;
-        let leave = "UPDATE users SET removed_at = $3 WHERE id = $1 AND org_id = $2 AND removed_at IS NULL";
-        let left = sql::run(&tx, doing, leave, values![id, org.as_str(), micros(at)]).await?;
-        if left > 0 {
-            browsers::unprove(&tx, doing, id, None).await?;
-        }
-        tx.commit().await.map_err(failed(doing))?;
-        Ok(sql::changed(left))
     }
 }

@@ -37,7 +37,7 @@ struct Mailed {
 
 async fn mailed(db: &Arc<Database>) -> Mailed {
     let post = Post::start(db).await;
-    let ada = post.person("ada@acme.example", Role::Owner).await;
+    let ada = post.person("ada@acme.example", Role::Admin).await;
     let id = post.connector("acme", "Acme support").await;
     post.fail(&id, "acme").await;
     assert_eq!(post.tell().await, sent(1));
@@ -204,12 +204,12 @@ async fn a_link_of_who_has_left_or_lost_the_role_is_dead(db: Arc<Database>) {
     let post = &mailed.post;
     let (store, org) = (&post.app.app.store, &post.app.org);
 
-    store.set_role(org, &mailed.ada, Role::Member).await.unwrap();
+    store.set_role(org, &mailed.ada, Role::Member, None, post.app.clock.now()).await.unwrap();
     let page = mailed.dead(403, "You are no longer an admin").await;
     assert!(!page.text.contains("acme.zendesk.com") && !page.text.contains("Acme support"), "{}", page.text);
-    store.set_role(org, &mailed.ada, Role::Admin).await.unwrap();
+    store.set_role(org, &mailed.ada, Role::Admin, None, post.app.clock.now()).await.unwrap();
     assert_eq!(Browser::new().get(&mailed.link).await.status, 200);
-    store.remove_user(org, &mailed.ada, post.app.clock.now()).await.unwrap();
+    store.remove_user(org, &mailed.ada, None, post.app.clock.now()).await.unwrap();
     mailed.dead(403, "You are no longer an admin").await;
 }
 

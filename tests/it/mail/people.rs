@@ -215,7 +215,7 @@ async fn a_recovery_stands_under_the_failure_and_goes_to_those_who_heard_of_it(d
     post.smtp.calm().await;
     post.person("late@acme.example", Role::Admin).await;
     let cleo = post.app.app.store.find_users_by_email("cleo@acme.example").await.unwrap().remove(0).id;
-    post.app.app.store.remove_user(&post.app.org, &cleo, post.app.clock.now()).await.unwrap();
+    post.app.app.store.remove_user(&post.app.org, &cleo, None, post.app.clock.now()).await.unwrap();
 
     post.app.advance(Duration::from_hours(2));
     post.mend(&id).await;
@@ -259,14 +259,14 @@ async fn several_recoveries_are_one_message(db: Arc<Database>) {
 async fn who_leaves_or_loses_the_role_gets_nothing(db: Arc<Database>) {
     let post = Post::start(&db).await;
     let (gone, demoted) =
-        (post.person("gone@acme.example", Role::Admin).await, post.person("demoted@acme.example", Role::Owner).await);
+        (post.person("gone@acme.example", Role::Admin).await, post.person("demoted@acme.example", Role::Admin).await);
     post.person("stays@acme.example", Role::Admin).await;
     let id = post.connector("acme", "Acme support").await;
     post.fail(&id, "acme").await;
 
     let store = &post.app.app.store;
-    store.remove_user(&post.app.org, &gone, post.app.clock.now()).await.unwrap();
-    store.set_role(&post.app.org, &demoted, Role::Member).await.unwrap();
+    store.remove_user(&post.app.org, &gone, None, post.app.clock.now()).await.unwrap();
+    store.set_role(&post.app.org, &demoted, Role::Member, None, post.app.clock.now()).await.unwrap();
     assert_eq!(post.tell().await, sent(1));
 
     assert_eq!(post.smtp.messages().await[0].to, ["stays@acme.example"]);
@@ -277,7 +277,7 @@ async fn who_leaves_or_loses_the_role_gets_nothing(db: Arc<Database>) {
     post.app.advance(WINDOW);
     post.fail(&other, "globex").await;
     assert_eq!(post.tell().await, Round { put_off: 2, ..Round::default() });
-    store.remove_user(&post.app.org, &late, post.app.clock.now()).await.unwrap();
+    store.remove_user(&post.app.org, &late, None, post.app.clock.now()).await.unwrap();
     post.smtp.calm().await;
     post.app.advance(Duration::from_mins(1));
 
@@ -294,10 +294,10 @@ async fn with_nobody_left_the_operators_hear_of_it(db: Arc<Database>) {
     })
     .await;
     post.person_of("Hub", "root@hub.example", Role::Member, true).await;
-    let last = post.person("last@acme.example", Role::Owner).await;
+    let last = post.person("last@acme.example", Role::Admin).await;
     let id = post.connector("acme", "Acme support").await;
     post.fail(&id, "acme").await;
-    post.app.app.store.remove_user(&post.app.org, &last, post.app.clock.now()).await.unwrap();
+    post.app.app.store.remove_user(&post.app.org, &last, None, post.app.clock.now()).await.unwrap();
 
     assert_eq!(post.tell().await, sent(2), "each operator once");
 
@@ -321,6 +321,7 @@ async fn a_refused_oauth_app_is_told_once_to_each_org_and_to_the_operators(db: A
     let post = Post::start(&db).await;
     post.person("ada@acme.example", Role::Owner).await;
     post.person("ben@acme.example", Role::Admin).await;
+    let key = post.app.key_of("Globex").await;
     // Hears of it as operator, not as admin of an org too.
     post.person_of("Acme", "root@acme.example", Role::Owner, true).await;
     post.person_of("Globex", "gil@globex.example", Role::Owner, false).await;
@@ -328,7 +329,6 @@ async fn a_refused_oauth_app_is_told_once_to_each_org_and_to_the_operators(db: A
     for account in ["acme", "one", "two", "three"] {
         ids.push((post.connector(account, account).await, post.app.key.clone()));
     }
-    let key = post.app.key_of("Globex").await;
     let body = post.app.import_body("globex");
     let made = post.app.call(Method::POST, "/connectors", Some(&key), Some(body)).await.expect(201);
     ids.push((made.text_of("id"), key));

@@ -17,7 +17,7 @@ on_both! {
     names_and_words_of_others_are_shown_and_do_nothing,
 }
 
-fn anatomy(message: &Message, base: &str) {
+pub(super) fn anatomy(message: &Message, base: &str) {
     assert_eq!(message.structure, ["multipart/alternative", "text/plain", "text/html"]);
     assert_eq!(message.header("From"), "Holdfast <holdfast@hub.example>");
     assert_eq!((message.from.as_str(), message.header("Auto-Submitted")), ("holdfast@hub.example", "auto-generated"));

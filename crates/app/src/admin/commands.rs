@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use holdfast_core::{ConnectorId, OrgId, Role, Snapshot, ports::CredentialStore};
-use holdfast_store::{EmailTaken, Filter, NewUser, User};
+use holdfast_store::{EmailTaken, Filter, NewKey, NewUser, TeamChange, User};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ use crate::{
     moving::Format,
     problem::Problem,
     ui::{
-        passwords,
+        forgotten, passwords,
         throttle::{self, Subject},
     },
 };
@@ -46,6 +46,9 @@ pub enum Ask {
         email: String,
         org: Option<String>,
         password: Option<String>,
+    },
+    UserResetPassword {
+        email: String,
     },
     UserSetRole {
         email: String,
@@ -136,6 +139,7 @@ pub async fn run(app: &Arc<App>, ask: Ask) -> Result<Value, Refused> {
         Ask::UserSetPassword { email, org, password } => {
             user_set_password(app, &email, org.as_deref(), password.map(SecretString::from)).await
         }
+        Ask::UserResetPassword { email } => user_reset_password(app, &email).await,
         Ask::UserSetRole { email, org, role } => user_set_role(app, &email, org.as_deref(), role).await,
         Ask::UserList { org } => {
             let mut all = Vec::new();
@@ -271,9 +275,7 @@ async fn person(app: &App, email: &str, org: Option<&str>) -> Result<User, Refus
     match (asked.len(), org) {
         (1, _) => Ok(asked.remove(0)),
         (0, Some(org)) => Err(Refused::new(format!("nobody in {org:?} has the address {email}"))),
-        (0, None) => {
-            Err(Refused::new(format!("nobody has the address {email}; `holdfast user list` shows who is there")))
-        }
+        (0, None) => Err(nobody(email)),
         _ => {
             let names: Vec<_> = asked.iter().map(|user| user.org_name.as_str()).collect();
             let names = names.join(", ");
@@ -293,30 +295,46 @@ async fn user_set_password(
     let made = password.is_none().then(|| made_up(app));
     let password = password.or_else(|| made.clone()).expect("one of the two is there");
     let hash = hashed(password, &[&user.email, &user.org_name]).await?;
-    app.store.set_password(&user.id, &hash, None).await?;
+    app.store.set_password(&[user.id.as_str()], &hash, None, Some((&app.telling(), "operator"))).await?;
     throttle::forget(app, Subject::address(&user.email)).await?;
     Ok(json!({ "id": user.id, "password": made.as_ref().map(ExposeSecret::expose_secret) }))
 }
 
+/// A link by which they set one themselves: who hands it over never knows the password.
+async fn user_reset_password(app: &App, email: &str) -> Result<Value, Refused> {
+    if app.store.find_users_by_email(email).await?.is_empty() {
+        return Err(nobody(email));
+    }
+    let (url, expires_at) = forgotten::make_link(app, email).await?;
+    Ok(json!({ "url": url, "expires_at": expires_at }))
+}
+
 async fn user_set_role(app: &App, email: &str, org: Option<&str>, role: Role) -> Result<Value, Refused> {
     let user = person(app, email, org).await?;
-    app.store.set_role(&user.org, &user.id, role).await?;
-    Ok(json!({ "id": user.id, "role": role }))
+    match app.store.set_role(&user.org, &user.id, role, None, app.seams.clock.now()).await? {
+        TeamChange::LastOwner => Err(last_owner(email, &user.org_name)),
+        TeamChange::Nobody | TeamChange::NotAllowed => Err(nobody(email)),
+        TeamChange::Done => Ok(json!({ "id": user.id, "role": role })),
+    }
 }
 
 /// Somebody leaves. The last owner stays: nobody else could be told of a failure, or make another one.
 async fn user_remove(app: &App, email: &str, org: Option<&str>) -> Result<Value, Refused> {
     let user = person(app, email, org).await?;
-    let owners = app.store.users(&user.org).await?.into_iter().filter(|other| other.role == Role::Owner).count();
-    if user.role == Role::Owner && owners == 1 {
-        let words = format!(
-            "{email} is the last owner of {:?}; give that role to somebody else first: `holdfast user set-role`",
-            user.org_name
-        );
-        return Err(Refused::new(words));
+    match app.store.remove_user(&user.org, &user.id, None, app.seams.clock.now()).await? {
+        TeamChange::LastOwner => Err(last_owner(email, &user.org_name)),
+        TeamChange::Nobody | TeamChange::NotAllowed => Err(nobody(email)),
+        TeamChange::Done => Ok(json!({ "id": user.id, "removed": true })),
     }
-    app.store.remove_user(&user.org, &user.id, app.seams.clock.now()).await?;
-    Ok(json!({ "id": user.id, "removed": true }))
+}
+
+fn last_owner(email: &str, org: &str) -> Refused {
+    let words = "give that role to somebody else first: `holdfast user set-role`";
+    Refused::new(format!("{email} is the last owner of {org:?}; {words}"))
+}
+
+fn nobody(email: &str) -> Refused {
+    Refused::new(format!("nobody has the address {email}; `holdfast user list` shows who is there"))
 }
 
 /// A password that can be read out over the telephone: 96 random bits.
@@ -344,7 +362,9 @@ async fn key_create(app: &App, org: &str, name: &str, scopes: &[String]) -> Resu
     let org = app.store.find_org(org).await?.ok_or_else(|| no_org(org))?;
     let key = keys::secret_text("hf_", app.seams.random.as_ref());
     let hash = keys::hash(key.expose_secret());
-    let id = app.store.create_key(&org, &name, scopes, &hash, app.seams.clock.now()).await?;
+    let (id, at) = (app.store.new_key_id(), app.seams.clock.now());
+    let new = NewKey { org: &org, id: &id, name: &name, scopes, hash: &hash, at };
+    app.store.create_key_as(&new, Some((&app.telling(), "whoever runs this installation"))).await?;
     Ok(json!({ "id": id, "key": key.expose_secret() }))
 }
 

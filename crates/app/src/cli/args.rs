@@ -153,6 +153,14 @@ pub enum UserCommand {
         #[arg(long)]
         password_stdin: bool,
     },
+    /// Print a link by which somebody sets a new password themselves, alone and only this once
+    ///
+    /// It works for an hour, once, and for all organisations of the address.
+    ResetPassword {
+        /// E-mail address of the person
+        #[arg(long, value_name = "ADDRESS")]
+        email: String,
+    },
     /// Take a person out of an organisation, at once; signs them out everywhere
     ///
     /// The last owner of an organisation stays. What they made stays too, API keys among it.
@@ -393,6 +401,7 @@ mod tests {
             "holdfast master-key new",
             "holdfast user create --org Acme --email a@example.com --role owner --operator --password-stdin",
             "holdfast user set-password --email a@example.com",
+            "holdfast user reset-password --email a@example.com",
             "holdfast user set-password --email a@example.com --org Acme --password-stdin",
             "holdfast user remove --email a@example.com --org Acme",
             "holdfast user set-role --email a@example.com --org Acme --role viewer",

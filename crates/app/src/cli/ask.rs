@@ -31,6 +31,9 @@ pub(super) async fn user(config: Config, command: UserCommand, output: Output) -
             })
             .await
         }
+        UserCommand::ResetPassword { email } => {
+            one(config, Ask::UserResetPassword { email }, output, |value| text(&value["url"])).await
+        }
         UserCommand::Remove { email, org } => {
             let ask = Ask::UserRemove { email, org };
             one(config, ask, output, |value| format!("removed user {}", text(&value["id"]))).await

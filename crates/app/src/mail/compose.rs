@@ -1,5 +1,7 @@
 //! From a claimed message to what is sent: who gets it now, what of it still stands, and the words for it.
 
+mod account;
+
 use std::collections::BTreeSet;
 
 use chrono::{DateTime, TimeDelta, Utc};
@@ -69,6 +71,11 @@ pub(super) async fn compose(app: &App, mail: &ClaimedMail) -> anyhow::Result<Com
         MailKind::MustReconnect => must_reconnect(app, mail, &reader).await?,
         MailKind::WebhookStopped => webhook_stopped(app, mail, &reader).await?,
         MailKind::EndpointStopped => endpoint_stopped(app, mail, &reader).await?,
+        MailKind::Invitation => account::invitation(app, mail, &reader).await?,
+        MailKind::PasswordReset => account::password_reset(app, mail, &reader).await?,
+        MailKind::PasswordChanged => account::password_changed(app, mail, &reader).await?,
+        MailKind::NewSignIn => account::new_sign_in(app, mail, &reader).await?,
+        MailKind::KeyMade => account::key_made(app, mail, &reader).await?,
     };
     let Some(Rendered { subject, text, html }) = rendered else {
         return Ok(Composed::Drop("it was over before it was sent"));
@@ -96,7 +103,11 @@ pub(super) async fn compose(app: &App, mail: &ClaimedMail) -> anyhow::Result<Com
 
 /// EM-05: whoever has left or lost the role since gets nothing.
 async fn reader(app: &App, mail: &ClaimedMail) -> anyhow::Result<Result<Reader, &'static str>> {
+    let own = matches!(mail.kind, MailKind::PasswordReset | MailKind::PasswordChanged | MailKind::NewSignIn);
     let Some(id) = &mail.user else {
+        if mail.kind == MailKind::Invitation {
+            return Ok(Ok(Reader { id: String::new(), address: mail.recipient.clone(), role: "invited" }));
+        }
         let listed = app.config.operator.emails.iter().any(|address| address.trim().to_lowercase() == mail.recipient);
         let address = mail.recipient.clone();
         return Ok(if listed {
@@ -107,6 +118,7 @@ async fn reader(app: &App, mail: &ClaimedMail) -> anyhow::Result<Result<Reader, 
     };
     let Some(user) = app.store.find_user(id).await? else { return Ok(Err("the person has left")) };
     let role = match &mail.org {
+        None if own => "somebody with an account",
         None if user.operator => "an operator",
         None => return Ok(Err("the person is no operator any more")),
         Some(org) if user.org != *org => return Ok(Err("the person has left")),

@@ -6,9 +6,7 @@ use std::{sync::Arc, time::Duration};
 use chrono::{DateTime, TimeDelta, Utc};
 use futures::future::join_all;
 use holdfast_core::ports::{Changed, StoreError};
-use holdfast_store::{
-    ClaimedMail, Gather, Gathered, MailKind, MailOutcome, TellAppTrouble, TellMigrations, TellWebhooks,
-};
+use holdfast_store::{ClaimedMail, Gather, Gathered, MailKind, MailOutcome, Tell, TellAppTrouble, TellMigrations};
 use metrics::counter;
 use tracing::{error, info, warn};
 
@@ -104,7 +102,8 @@ impl App {
             || self.store.app_trouble_is_untold(before).await?
             || self.store.migration_is_untold(now).await?
             || self.store.webhook_is_untold(now).await?
-            || self.store.event_endpoint_is_untold().await?)
+            || self.store.event_endpoint_is_untold().await?
+            || self.store.reset_is_untold().await?)
     }
 
     /// Without trouble, always. With it, one replica at a time, once its time has come.
@@ -144,9 +143,10 @@ impl App {
         let operators = self.config.operator.emails.as_slice();
         let tell = TellAppTrouble { at: now, gathered_before: before, domain: &domain, operators, sends };
         self.store.tell_app_troubles(&tell).await?;
-        let tell = TellWebhooks { at: now, domain: &domain, sends };
+        let tell = Tell { at: now, domain: domain.clone(), sends };
         self.store.tell_webhooks(&tell).await?;
         self.store.tell_event_endpoints(&tell).await?;
+        self.store.tell_resets(&tell).await?;
         for org in self.store.tell_migrations(&TellMigrations { at: now, domain: &domain, sends, orgs: ORGS }).await? {
             counter!(MAILS, "kind" => MailKind::MustReconnect.as_str(), "outcome" => "nobody").increment(1);
             error!(org.id = %org, "org {org} has nobody who could be told that its connectors have to be reconnected");

@@ -1,9 +1,13 @@
 //! The templates in `templates/mail`, and what goes into each. A mail is subject, text and HTML from one context; a
 //! context always carries all its fields. Its texts are one line each already (`text::line`).
 
+mod account;
+
 use serde::Serialize;
 use serde_json::{Value, json};
 use tera::{Kwargs, State, Tera};
+
+pub(super) use account::{Invitation, KeyMade, NewSignIn, PasswordChanged, PasswordReset};
 
 use super::text::{self, Literal};
 use crate::ui::view::Views;
@@ -324,13 +328,18 @@ templates! {
     WebhookStopped = "webhook_stopped", tests::webhook_stopped();
     EndpointStopped = "endpoint_stopped", tests::endpoint_stopped();
     WebhookNotSent = "webhook_not_sent", tests::webhook_not_sent();
+    Invitation = "invitation", account::samples::invitation();
+    PasswordReset = "password_reset", account::samples::password_reset();
+    PasswordChanged = "password_changed", account::samples::password_changed();
+    NewSignIn = "new_sign_in", account::samples::new_sign_in();
+    KeyMade = "key_made", account::samples::key_made();
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn frame(role: &'static str, button: Option<(&str, &str)>) -> Frame {
+    pub(super) fn frame(role: &'static str, button: Option<(&str, &str)>) -> Frame {
         Frame {
             base: "https://hub.example".to_owned(),
             host: "hub.example".to_owned(),

@@ -10,7 +10,7 @@ use crate::{app::App, keys};
 pub(crate) enum Kind {
     /// Of somebody who is signed in.
     Session,
-    /// Of a browser, signed in or not: consents and forms are bound to it.
+    /// Of a browser, signed in or not: consents and forms are bound to it, and who signs in with it is not told of a new one.
     Browser,
 }
 
@@ -32,13 +32,16 @@ impl Kind {
 
     /// To be sent.
     pub(crate) fn set(self, app: &App, value: String) -> Cookie<'static> {
-        Cookie::build((self.name(app), value))
+        let cookie = Cookie::build((self.name(app), value))
             .path("/")
             .http_only(true)
             .secure(secure(app))
             // Lax: a provider's redirect back and a link in a mail are navigations from elsewhere, and have to carry it.
-            .same_site(SameSite::Lax)
-            .build()
+            .same_site(SameSite::Lax);
+        match self {
+            Self::Session => cookie.build(),
+            Self::Browser => cookie.permanent().build(),
+        }
     }
 
     /// To be forgotten.

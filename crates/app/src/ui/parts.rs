@@ -1,5 +1,9 @@
 //! Parts that several pages show.
 
+use axum::{
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
 use holdfast_core::{
     Health,
     agent::{RunState, Status},
@@ -7,7 +11,11 @@ use holdfast_core::{
 };
 use serde::Serialize;
 
-use crate::words::{self, Tone};
+use super::{person::Visitor, view::View};
+use crate::{
+    app::App,
+    words::{self, Tone},
+};
 
 /// A word with its colour.
 #[derive(Serialize)]
@@ -55,4 +63,25 @@ pub(crate) struct Choice {
     pub(crate) word: String,
     /// The one that stands there now.
     pub(crate) chosen: bool,
+}
+
+/// A page that says one thing to somebody who need not be signed in, and the way on.
+#[derive(Serialize)]
+pub(crate) struct Told<'a> {
+    text: &'a str,
+    label: &'a str,
+    href: &'a str,
+}
+
+impl<'a> Told<'a> {
+    /// With its one button.
+    pub(crate) fn new(text: &'a str, label: &'a str, href: &'a str) -> Self {
+        Self { text, label, href }
+    }
+
+    /// As a page.
+    pub(crate) fn show(&self, app: &App, visitor: &Visitor, status: StatusCode, title: &str) -> Response {
+        let view = View::plain(&visitor.csrf, "pages/account/told.html", title, self);
+        (visitor.jar.clone(), view.status(status).show(app)).into_response()
+    }
 }

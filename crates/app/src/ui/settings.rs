@@ -1,8 +1,8 @@
-//! Settings: one's own account, organisations, API keys, event endpoints, OAuth apps of the org, and the instance's with its
+//! Settings: one's own account, the team, organisations, API keys, event endpoints, OAuth apps of the org, and the instance's with its
 //! migrations.
 
 mod account;
-mod browsers;
+pub(super) mod browsers;
 mod event_endpoints;
 mod instance;
 mod keys;
@@ -11,6 +11,7 @@ mod oauth_app_form;
 mod oauth_apps;
 mod organisation;
 mod organisations;
+mod team;
 
 use std::sync::Arc;
 
@@ -31,6 +32,7 @@ pub(super) fn routes() -> Routes {
         .get("/settings", Needs::SignedIn, show)
         .merge(account::routes())
         .merge(organisation::routes())
+        .merge(team::routes())
         .merge(organisations::routes())
         .merge(keys::routes())
         .merge(event_endpoints::routes())
@@ -43,6 +45,8 @@ pub(super) fn routes() -> Routes {
 #[derive(Serialize)]
 struct Overview {
     sessions: usize,
+    people: usize,
+    invited: usize,
     organisations: usize,
     /// `None`: not theirs to see.
     keys: Option<usize>,
@@ -97,7 +101,10 @@ async fn show(State(app): State<Arc<App>>, person: Person) -> Result<Response, T
     };
     let troubles = if person.user.operator { Some(instance::troubles(&app).await?) } else { None };
     let organisations = 1 + person.session.also.len();
-    let page = Overview { sessions, organisations, keys, endpoints, own_apps, apps, migrations, troubles };
+    let people = app.store.users(person.org()).await?.len();
+    let invited = app.store.invitations(person.org()).await?.len();
+    let page =
+        Overview { sessions, people, invited, organisations, keys, endpoints, own_apps, apps, migrations, troubles };
     Ok(View::of(&person, Here::Settings, "pages/settings/overview.html", "Settings", &page).show(&app))
 }
 

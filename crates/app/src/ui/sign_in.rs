@@ -1,6 +1,6 @@
 //! Signing in and out.
 
-use std::sync::Arc;
+use std::{net::SocketAddr, sync::Arc};
 
 use axum::{
     Extension,
@@ -13,15 +13,17 @@ use chrono::TimeDelta;
 use holdfast_store::{NewBrowserSession, User};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use tracing::{info, warn};
 
 use super::{
-    cookies::Kind,
-    form::{Nothing, Posted},
+    cookies::{self, Kind},
+    form::Posted,
     moment::span,
     passwords,
     person::{Person, Visitor},
     routes::{Needs, Routes},
+    settings::browsers::in_words,
     throttle::{self, Subject},
     trouble::Trouble,
     view::View,
@@ -52,10 +54,13 @@ pub(super) fn routes() -> Routes {
 struct Asked {
     #[serde(default)]
     next: String,
+    #[serde(default)]
+    done: String,
 }
 
 #[derive(Serialize)]
 struct SignInPage<'a> {
+    done: Option<&'static str>,
     email: &'a str,
     next: &'a str,
     problem: Option<String>,
@@ -86,7 +91,13 @@ async fn show(
         return Ok(Redirect::to(next).into_response());
     }
     let demo = demo::welcome(&app, &visitor.jar).await;
-    let page = SignInPage { email: "", next, problem: None, demo: demo.as_ref(), unset: !app.store.has_users().await? };
+    let done = match asked.done.as_str() {
+        "reset" => Some("Your password is changed, and every browser is signed out. Sign in with the new one."),
+        "left" => Some("You have left the organisation."),
+        _ => None,
+    };
+    let unset = !app.store.has_users().await?;
+    let page = SignInPage { done, email: "", next, problem: None, demo: demo.as_ref(), unset };
     let view = View::plain(&visitor.csrf, "pages/sign_in.html", "Sign in", &page);
     Ok((visitor.jar.clone(), view.show(&app)).into_response())
 }
@@ -102,16 +113,17 @@ async fn sign_in(
     let next = local(&form.next);
     let demo = demo::welcome(&app, &visitor.jar).await;
     let refuse = |status, problem: String| {
-        let page = SignInPage { email: &form.email, next, problem: Some(problem), demo: demo.as_ref(), unset: false };
+        let demo = demo.as_ref();
+        let page = SignInPage { done: None, email: &form.email, next, problem: Some(problem), demo, unset: false };
         let view = View::plain(&visitor.csrf, "pages/sign_in.html", "Sign in", &page);
         (visitor.jar.clone(), view.status(status).show(&app)).into_response()
     };
-    let host = Subject::host(peer.map(|Extension(ConnectInfo(Peer(peer)))| peer));
+    let peer = peer.map(|Extension(ConnectInfo(Peer(peer)))| peer);
+    let host = Subject::host(peer);
     let subjects: Vec<_> = std::iter::once(Subject::address(&form.email)).chain(host).collect();
     if let Err(wait) = throttle::attempt(&app, &subjects).await? {
-        let after = u64::try_from(wait.num_milliseconds()).unwrap_or_default().div_ceil(1000);
         let page = refuse(StatusCode::TOO_MANY_REQUESTS, too_many(wait));
-        return Ok(([(header::RETRY_AFTER, HeaderValue::from(after))], page).into_response());
+        return Ok((retry_after(wait), page).into_response());
     }
     let proven = proven(&app, &form.email, &form.password).await?;
     let Some((user, also)) = proven.split_first() else {
@@ -121,8 +133,15 @@ async fn sign_in(
     };
     throttle::succeeded(&app, &subjects).await?;
     let also = also.iter().map(|user| user.id.clone()).collect();
-    let jar = begin(&app, visitor.jar.clone(), &headers, user, also).await?;
+    let jar = begin(&app, visitor.jar.clone(), &headers, user, also, Came::SignedIn(peer)).await?;
     Ok((jar, Redirect::to(next)).into_response())
+}
+
+#[derive(Deserialize)]
+struct SignOut {
+    /// Where to go on, for whoever signs out in order to come as somebody else.
+    #[serde(default)]
+    next: String,
 }
 
 /// POST /sign-out
@@ -130,14 +149,22 @@ async fn sign_out(
     State(app): State<Arc<App>>,
     person: Option<Person>,
     jar: CookieJar,
-    posted: Result<Posted<Nothing>, Trouble>,
+    posted: Result<Posted<SignOut>, Trouble>,
 ) -> Result<Response, Trouble> {
+    let next = posted.as_ref().map(|Posted(form)| local(&form.next).to_owned()).unwrap_or_default();
     if let Some(person) = person {
         posted?;
         app.store.end_browser_session(&person.user.id, &person.session.id).await?;
         info!(user.id = person.user.id, "{} signed out", person.user.id);
     }
-    Ok((jar.add(Kind::Session.end(&app)), Redirect::to("/sign-in")).into_response())
+    let next = if next.len() > 1 { next.as_str() } else { "/sign-in" };
+    Ok((jar.add(Kind::Session.end(&app)), Redirect::to(next)).into_response())
+}
+
+/// For whoever has to wait.
+pub(super) fn retry_after(wait: TimeDelta) -> [(header::HeaderName, HeaderValue); 1] {
+    let after = u64::try_from(wait.num_milliseconds()).unwrap_or_default().div_ceil(1000);
+    [(header::RETRY_AFTER, HeaderValue::from(after))]
 }
 
 /// What somebody is told who has to wait.
@@ -147,6 +174,15 @@ pub(super) fn too_many(wait: TimeDelta) -> String {
     format!("Too many attempts. Wait {wait}, then try again.")
 }
 
+/// How somebody came to be signed in.
+#[derive(Clone, Copy)]
+pub(super) enum Came {
+    /// With their password, from there. They are told of a browser that they had not used before.
+    SignedIn(Option<SocketAddr>),
+    /// By a link that made their account: there is nothing that it could be told from.
+    Otherwise,
+}
+
 /// Signs this browser in, with a cookie that nobody has seen before. Whoever was signed in here before is signed out.
 pub(super) async fn begin(
     app: &App,
@@ -154,17 +190,32 @@ pub(super) async fn begin(
     headers: &HeaderMap,
     user: &User,
     also: Vec<String>,
+    came: Came,
 ) -> Result<CookieJar, Trouble> {
     let token = keys::secret_text("", app.seams.random.as_ref());
     let at = app.seams.clock.now();
+    let browser = headers
+        .get(header::USER_AGENT)
+        .and_then(|name| name.to_str().ok())
+        .map(|name| name.chars().take(LONGEST_BROWSER).collect::<String>());
+    let own = cookies::browser(app, &jar);
+    let rows: Vec<_> = std::iter::once(user.id.as_str()).chain(also.iter().map(String::as_str)).collect();
+    let about = match came {
+        Came::SignedIn(peer) => {
+            let from = throttle::outside(peer).map(|ip| ip.to_string());
+            Some(json!({ "browser": in_words(browser.as_deref()), "from": from }))
+        }
+        Came::Otherwise => None,
+    };
+    let telling = app.telling();
+    let news = about.as_ref().map(|about| (&telling, about));
+    app.store.note_browser(&rows, &keys::hash(&format!("known|{own}")), news, at).await?;
+    let jar = jar.add(Kind::Browser.set(app, own));
     let session = NewBrowserSession {
         user: user.id.clone(),
         also,
         token_hash: keys::hash(token.expose_secret()),
-        browser: headers
-            .get(header::USER_AGENT)
-            .and_then(|name| name.to_str().ok())
-            .map(|name| name.chars().take(LONGEST_BROWSER).collect()),
+        browser,
         at,
         expires_at: at + SESSION_LIFE,
     };
@@ -188,7 +239,7 @@ async fn proven(app: &App, email: &str, password: &SecretString) -> Result<Vec<U
 }
 
 /// Where to go on: a path of ours and nothing else. Browsers read `\` as `/`, and leave control characters out.
-fn local(next: &str) -> &str {
+pub(super) fn local(next: &str) -> &str {
     let ours = next.starts_with('/')
         && !next.starts_with("//")
         && !next.contains(|c: char| c == '\\' || c.is_control())

@@ -14,6 +14,10 @@ use crate::{app::App, keys};
 const FREE: i64 = 5;
 /// Many people may sit behind one.
 const FREE_OF_A_HOST: i64 = 50;
+/// Mails to somebody who may not have asked for them.
+const FREE_RESETS: i64 = 3;
+/// A team is invited in one go.
+const FREE_INVITATIONS: i64 = 40;
 /// The first wait.
 const SHORTEST_WAIT_SECS: i64 = 5;
 /// The longest one.
@@ -44,18 +48,34 @@ impl Subject {
     /// Where a request comes from. Not where that is this machine or its own network: there it is the operator's proxy,
     /// and so everybody.
     pub(crate) fn host(peer: Option<SocketAddr>) -> Option<Self> {
-        let ip = peer?.ip().to_canonical();
-        let near = match ip {
-            IpAddr::V4(ip) => ip.is_private() || ip.is_loopback() || ip.is_link_local(),
-            IpAddr::V6(ip) => ip.is_unique_local() || ip.is_loopback() || ip.is_unicast_link_local(),
-        };
+        let ip = outside(peer)?;
         // A customer of an IPv6 provider has at least a whole /64.
         let host = match ip {
             IpAddr::V4(ip) => ip.to_string(),
             IpAddr::V6(ip) => format!("{:?}/64", &ip.segments()[..4]),
         };
-        (!near).then(|| Self { hash: keys::hash(&format!("host|{host}")), free: FREE_OF_A_HOST })
+        Some(Self { hash: keys::hash(&format!("host|{host}")), free: FREE_OF_A_HOST })
     }
+
+    /// An address that a link for a forgotten password is asked for, whether anybody has it or not.
+    pub(crate) fn reset(email: &str) -> Self {
+        Self { hash: keys::hash(&format!("reset|{}", email.trim().to_lowercase())), free: FREE_RESETS }
+    }
+
+    /// Somebody who invites people: each invitation is a mail to an address that they chose.
+    pub(crate) fn inviter(id: &str) -> Self {
+        Self { hash: keys::hash(&format!("inviter|{id}")), free: FREE_INVITATIONS }
+    }
+}
+
+/// Where a request comes from, unless it may have come through a proxy of the operator's.
+pub(crate) fn outside(peer: Option<SocketAddr>) -> Option<IpAddr> {
+    let ip = peer?.ip().to_canonical();
+    let near = match ip {
+        IpAddr::V4(ip) => ip.is_private() || ip.is_loopback() || ip.is_link_local(),
+        IpAddr::V6(ip) => ip.is_unique_local() || ip.is_loopback() || ip.is_unicast_link_local(),
+    };
+    (!near).then_some(ip)
 }
 
 /// Counts an attempt that is about to be made, for all of these; or says how long it has to wait, and counts nothing.

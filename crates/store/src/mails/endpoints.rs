@@ -4,7 +4,7 @@ use holdfast_core::{OrgId, ports::StoreError};
 use sea_orm::FromQueryResult;
 use serde_json::json;
 
-use super::{MailKind, TellWebhooks};
+use super::{MailKind, Tell};
 use crate::{
     sql::{self, failed, micros, values},
     store::Store,
@@ -26,7 +26,7 @@ impl Store {
     }
 
     /// Makes the messages of one endpoint after the other, each in a transaction of its own; answers of how many.
-    pub async fn tell_event_endpoints(&self, tell: &TellWebhooks<'_>) -> Result<usize, StoreError> {
+    pub async fn tell_event_endpoints(&self, tell: &Tell) -> Result<usize, StoreError> {
         let doing = "tell of an event endpoint";
         let mut told = 0;
         for untold in self.untold_event_endpoints(100).await? {

@@ -103,7 +103,7 @@ impl Store {
                     stage: if tell.sends { MailStage::Queued } else { MailStage::Unsent },
                     items: Vec::new(),
                 };
-                self.insert_mail(&tx, tell.domain, tell.at, &mail).await?;
+                let _id = self.insert_mail(&tx, tell.domain, tell.at, &mail).await?;
             }
             told = Some(admins.len());
         }

@@ -5,7 +5,7 @@ use holdfast_core::{ConnectorId, OrgId, ports::StoreError};
 use sea_orm::{ConnectionTrait, FromQueryResult};
 use serde_json::{Value, json};
 
-use super::{ADMINS, MailKind, MailStage, NewMail, Recipient};
+use super::{ADMINS, MailKind, Recipient, Tell};
 use crate::{
     sql::{self, failed, micros, values},
     store::Store,
@@ -13,17 +13,6 @@ use crate::{
 
 /// Of one address that fails now and then, people are warned no more often.
 const WARN_EVERY: TimeDelta = TimeDelta::hours(24);
-
-/// How webhooks in trouble, and endpoints of orgs, are turned into messages.
-#[derive(Clone, Debug)]
-pub struct TellWebhooks<'a> {
-    /// Now.
-    pub at: DateTime<Utc>,
-    /// The right side of the messages' ids.
-    pub domain: &'a str,
-    /// False: there is no mail server; the messages are kept as not sent.
-    pub sends: bool,
-}
 
 /// A webhook in trouble, as it stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,7 +59,7 @@ impl Store {
     }
 
     /// Makes the messages of one webhook after the other, each in a transaction of its own; answers of how many.
-    pub async fn tell_webhooks(&self, tell: &TellWebhooks<'_>) -> Result<usize, StoreError> {
+    pub async fn tell_webhooks(&self, tell: &Tell) -> Result<usize, StoreError> {
         let doing = "tell of a webhook";
         let mut told = 0;
         for untold in self.untold_webhooks(tell.at, 100).await? {
@@ -99,10 +88,10 @@ impl Store {
     }
 
     /// A message to each admin of the org, in the transaction that takes the mark for it.
-    pub(super) async fn tell_admins(
+    pub(crate) async fn tell_admins(
         &self,
         tx: &impl ConnectionTrait,
-        tell: &TellWebhooks<'_>,
+        tell: &Tell,
         org: &OrgId,
         kind: MailKind,
         about: &Value,
@@ -112,17 +101,7 @@ impl Store {
         );
         let admins: Vec<Recipient> = sql::all(tx, "look for an org's admins", admins, values![org.as_str()]).await?;
         for admin in &admins {
-            let mail = NewMail {
-                org: Some(org),
-                user: admin.user_id.as_deref(),
-                recipient: &admin.recipient,
-                kind,
-                about: about.clone(),
-                answers: Vec::new(),
-                stage: if tell.sends { MailStage::Queued } else { MailStage::Unsent },
-                items: Vec::new(),
-            };
-            self.insert_mail(tx, tell.domain, tell.at, &mail).await?;
+            self.tell_one(tx, tell, Some(org), admin, kind, about).await?;
         }
         Ok(())
     }

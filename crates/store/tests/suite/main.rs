@@ -25,4 +25,5 @@ mod sealing;
 mod sessions;
 mod signals;
 mod starting;
+mod team;
 mod webhooks;

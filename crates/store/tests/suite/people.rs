@@ -124,12 +124,12 @@ async fn a_session_switches_only_to_whom_it_still_proves(db: Arc<TestDatabase>) 
     assert_eq!(of_cookie(2).await, Some((vec![here.clone()], there.clone())));
     assert_eq!(store.browser_sessions(here, moment(-1)).await.unwrap().len(), 1, "it can act as both");
 
-    store.set_password(here, &SecretString::from(HASH), None).await.unwrap();
+    store.set_password(&[here.as_str()], &SecretString::from(HASH), None, None).await.unwrap();
     assert_eq!(switch(there, here, 3).await, Changed::No, "the password that it proved has changed");
     assert_eq!(of_cookie(2).await, Some((vec![], there.clone())));
-    store.set_password(there, &SecretString::from(HASH), Some(&id)).await.unwrap();
+    store.set_password(&[there.as_str()], &SecretString::from(HASH), Some(&id), None).await.unwrap();
     assert!(of_cookie(2).await.is_some(), "the one that changed it goes on");
-    store.set_password(there, &SecretString::from(HASH), None).await.unwrap();
+    store.set_password(&[there.as_str()], &SecretString::from(HASH), None, None).await.unwrap();
     assert_eq!(of_cookie(2).await, None);
 }
 

@@ -10,7 +10,7 @@ use holdfast_core::{
 };
 use holdfast_store::{
     Arrived, Created, DeliveryFilter, DeliveryState, Endpoint, Known, NewConnector, NewEndpoint, NewUser, Owner,
-    Receiver, Rejections, Store, TakenDelivery, TellWebhooks, Threshold,
+    Receiver, Rejections, Store, TakenDelivery, Tell, Threshold,
 };
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::json;
@@ -398,7 +398,7 @@ async fn admins_are_told_once_of_a_webhook_that_is_gone(db: Arc<TestDatabase>) {
     }
     let (endpoint, receiver) = rig(&store, &org, "acme").await;
     let tell = async |store: &Store, at| {
-        store.tell_webhooks(&TellWebhooks { at: moment(at), domain: "hub.example", sends: true }).await.unwrap()
+        store.tell_webhooks(&Tell { at: moment(at), domain: "hub.example".to_owned(), sends: true }).await.unwrap()
     };
     let threshold = Threshold { number: 20, span: Duration::from_mins(1) };
     let turn = async |at| store.turn_away(&endpoint, "disconnected", threshold, 5, moment(at)).await.unwrap();

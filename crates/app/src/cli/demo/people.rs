@@ -1,4 +1,4 @@
-//! What is there from the start: a company, two of its people, an API key, and a helpdesk that is connected. Each is made
+//! What is there from the start: a company, three of its people, an API key, and a helpdesk that is connected. Each is made
 //! only where it is not there yet, so that a first start that was cut off is finished by the next one.
 
 use std::{sync::Arc, time::Duration};
@@ -41,6 +41,10 @@ pub(super) const OWNER: Somebody =
 const COLLEAGUE: Somebody =
     Somebody { email: "ben@tidewater.example", name: "Ben Osei", role: Role::Admin, operator: false };
 
+/// Who does the daily work, and is told of nothing.
+const MEMBER: Somebody =
+    Somebody { email: "cleo@tidewater.example", name: "Cleo Marchetti", role: Role::Member, operator: false };
+
 /// Makes all of it; answers the id of the connector.
 pub(super) async fn seed(
     app: &Arc<App>,
@@ -51,7 +55,7 @@ pub(super) async fn seed(
     let org = app.store.ensure_org(ORG).await?;
     let password = SecretString::from(kept.password.clone());
     let hash = passwords::hash(password).await?;
-    for (somebody, password_hash) in [(OWNER, Some(hash)), (COLLEAGUE, None)] {
+    for (somebody, password_hash) in [(OWNER, Some(hash)), (COLLEAGUE, None), (MEMBER, None)] {
         add(app, &org, &somebody, password_hash).await?;
     }
     let hash = keys::hash(&kept.key);

@@ -8,7 +8,7 @@ use axum::{
     response::{IntoResponse, Redirect, Response},
 };
 use axum_extra::extract::cookie::CookieJar;
-use holdfast_core::{Role, ports::Changed};
+use holdfast_core::ports::Changed;
 use holdfast_store::{BrowserSession, User};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
@@ -30,6 +30,7 @@ use crate::{
         trouble::Trouble,
         view::{Here, View},
     },
+    words,
 };
 
 const HERE: &str = "/settings/account";
@@ -65,7 +66,7 @@ struct AccountPage<'a> {
     done: Option<&'static str>,
     email: &'a str,
     org: &'a str,
-    role: &'static str,
+    role: String,
     operator: bool,
     name: &'a str,
     /// What their other organisations are called.
@@ -113,7 +114,7 @@ async fn page(app: &App, person: &Person, page: AccountPage<'_>) -> Result<Respo
     let page = AccountPage {
         email: &person.user.email,
         org: &person.user.org_name,
-        role: role_in_words(person.user.role),
+        role: format!("{}: {}", words::role(person.user.role), words::role_means(person.user.role)),
         operator: person.user.operator,
         others: others(app, person).await?.into_iter().map(|other| other.org_name).collect(),
         sessions: sessions.iter().map(row).collect(),
@@ -126,16 +127,6 @@ async fn page(app: &App, person: &Person, page: AccountPage<'_>) -> Result<Respo
 
 fn own_name(person: &Person) -> &str {
     person.user.name.as_deref().unwrap_or_default()
-}
-
-/// What a role may do, in words.
-fn role_in_words(role: Role) -> &'static str {
-    match role {
-        Role::Owner => "Owner: everything",
-        Role::Admin => "Admin: connectors, agents and API keys; hears of failures",
-        Role::Member => "Member: daily work, such as testing a connector and running an agent",
-        Role::Viewer => "Viewer: looks at everything, changes nothing",
-    }
 }
 
 /// The rows of the same person in other organisations whose password was proven at sign-in, and that still are.
@@ -214,10 +205,9 @@ async fn change_password(
         return refuse(Problems { new, ..Problems::default() }).await;
     }
     let hash = passwords::hash(form.new).await.map_err(|_| Trouble::Garbled)?;
-    for (user, _) in rows.iter().zip(right).filter(|(_, right)| *right) {
-        app.store.set_password(&user.id, &hash, Some(&person.session.id)).await?;
-        info!(user.id = user.id, "{} changed their password", user.id);
-    }
+    let ids: Vec<_> = rows.iter().zip(right).filter(|(_, right)| *right).map(|(user, _)| user.id.as_str()).collect();
+    app.store.set_password(&ids, &hash, Some(&person.session.id), Some((&app.telling(), "account"))).await?;
+    info!(user.id = person.user.id, "{} changed their password", person.user.id);
     // A copy of the cookie ends with the password that it was made with.
     let token = keys::secret_text("", app.seams.random.as_ref());
     app.store.renew_browser_session(&person.session.id, &keys::hash(token.expose_secret())).await?;

@@ -1,7 +1,7 @@
 //! What a browser calls itself, in the words of people.
 
 /// `Firefox on Linux`; browsers claim to be each other, so the order counts.
-pub(super) fn in_words(agent: Option<&str>) -> String {
+pub(in crate::ui) fn in_words(agent: Option<&str>) -> String {
     let Some(agent) = agent.filter(|agent| !agent.trim().is_empty()) else {
         return "A browser without a name".to_owned();
     };

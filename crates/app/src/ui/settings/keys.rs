@@ -8,7 +8,7 @@ use axum::{
     response::{IntoResponse, Redirect, Response},
 };
 use holdfast_core::{Role, ports::Changed};
-use holdfast_store::ApiKey;
+use holdfast_store::{ApiKey, NewKey};
 use secrecy::ExposeSecret;
 use serde::{Deserialize, Serialize};
 use tracing::info;
@@ -169,7 +169,9 @@ async fn make(State(app): State<Arc<App>>, person: Person, Posted(form): Posted<
     }
     let key = keys::secret_text("hf_", app.seams.random.as_ref());
     let (hash, at) = (keys::hash(key.expose_secret()), app.seams.clock.now());
-    if app.store.create_key_as(person.org(), &form.id, name, &form.scope, &hash, at).await? == Changed::No {
+    let new = NewKey { org: person.org(), id: &form.id, name, scopes: &form.scope, hash: &hash, at };
+    let by = person.actor();
+    if app.store.create_key_as(&new, Some((&app.telling(), by.as_str()))).await? == Changed::No {
         let way_on = "The form was sent twice, and a key is shown only once. If you do not have it, revoke it and make \
                       another one.";
         return Err(Trouble::told(&person, StatusCode::CONFLICT, "This key was made already", way_on));

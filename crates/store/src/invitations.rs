@@ -1,0 +1,402 @@
+//! Tables `invitations` and `account_links`: who is asked to join an org, and the links that mails carry. The text of a
+//! link is in the mail alone.
+
+use chrono::{DateTime, TimeDelta, Utc};
+use holdfast_core::{
+    OrgId, Role,
+    ports::{Changed, StoreError},
+};
+use sea_orm::{ConnectionTrait, FromQueryResult};
+use secrecy::SecretString;
+use serde_json::json;
+
+use crate::{
+    mails::{MailKind, MailStage, Tell},
+    sql::{self, failed, micros, nonsense, values},
+    store::Store,
+    team::role_of,
+    users::NewUser,
+};
+
+/// What a link leads to is told for so long, also when it is over.
+const LINKS_KEPT: TimeDelta = TimeDelta::days(60);
+
+/// Somebody to be invited.
+#[derive(Clone, Debug)]
+pub struct NewInvitation<'a> {
+    /// To which org.
+    pub org: &'a OrgId,
+    /// Stored in lower case.
+    pub email: &'a str,
+    /// What they may do there.
+    pub role: Role,
+    /// Who invites them, by their id.
+    pub by: &'a str,
+    /// Until when.
+    pub expires_at: DateTime<Utc>,
+}
+
+/// What became of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Invited {
+    /// They are invited, with a mail; an invitation that was there is renewed.
+    Yes {
+        /// Of the invitation.
+        id: String,
+        /// Whether it was there.
+        renewed: bool,
+    },
+    /// They are in the org.
+    Member,
+    /// Whoever asks may not give this role, or not any more.
+    NotAllowed,
+}
+
+/// What became of an invitation that somebody sends again or withdraws.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Touched {
+    /// It is done.
+    Yes,
+    /// It was accepted or withdrawn meanwhile, or was never there.
+    Gone,
+    /// Whoever asks may not give its role.
+    NotAllowed,
+}
+
+/// Where an invitation is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InvitationNow {
+    /// It can be accepted.
+    Open,
+    /// Nobody has accepted it in time.
+    Expired,
+    /// Somebody of the org has taken it back.
+    Withdrawn,
+    /// It was accepted.
+    Used,
+}
+
+/// An invitation.
+#[derive(Clone, Debug)]
+pub struct Invitation {
+    /// Its id.
+    pub id: String,
+    /// To which org.
+    pub org: OrgId,
+    /// What that org is called.
+    pub org_name: String,
+    /// Whom it is for, in lower case.
+    pub email: String,
+    /// What they may do there.
+    pub role: Role,
+    /// Who invited them, as pages call them, and by their id.
+    pub by: String,
+    /// See [`Invitation::by`].
+    pub by_id: String,
+    /// When it was sent last.
+    pub sent_at: DateTime<Utc>,
+    /// Until when it can be accepted.
+    pub expires_at: DateTime<Utc>,
+    /// Where its last mail is, and why there, in short.
+    pub mail: Option<(MailStage, Option<String>)>,
+    accepted_at: Option<DateTime<Utc>>,
+    withdrawn_at: Option<DateTime<Utc>>,
+}
+
+impl Invitation {
+    /// Where it is at this moment.
+    pub fn now(&self, at: DateTime<Utc>) -> InvitationNow {
+        if self.accepted_at.is_some() {
+            InvitationNow::Used
+        } else if self.withdrawn_at.is_some() {
+            InvitationNow::Withdrawn
+        } else if self.expires_at <= at {
+            InvitationNow::Expired
+        } else {
+            InvitationNow::Open
+        }
+    }
+}
+
+/// Who accepts an invitation.
+#[derive(Clone, Debug)]
+pub enum Accept {
+    /// Somebody whose address nobody signs in with.
+    New {
+        /// As mails and pages call them.
+        name: String,
+        /// PHC string.
+        password_hash: SecretString,
+    },
+    /// Somebody who is signed in, by the id of their row in another org: they go on with the same name and password.
+    Known(String),
+}
+
+/// What became of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Accepted {
+    /// They have joined, and this is their id in the org.
+    Joined(String),
+    /// They were in the org already; the invitation is used up.
+    Member,
+    /// It cannot be accepted, or not like that: look again.
+    No,
+}
+
+#[derive(FromQueryResult)]
+struct Row {
+    id: String,
+    org_id: String,
+    org_name: String,
+    email: String,
+    role: String,
+    inviter: Option<String>,
+    invited_by: String,
+    sent_at: DateTime<Utc>,
+    expires_at: DateTime<Utc>,
+    accepted_at: Option<DateTime<Utc>>,
+    withdrawn_at: Option<DateTime<Utc>>,
+    mail_state: Option<String>,
+    mail_error: Option<String>,
+}
+
+impl TryFrom<Row> for Invitation {
+    type Error = StoreError;
+
+    fn try_from(row: Row) -> Result<Self, StoreError> {
+        let stage = |word: String| MailStage::parse(&word).ok_or_else(|| nonsense("mails", "state", &row.id));
+        Ok(Self {
+            role: Role::parse(&row.role).ok_or_else(|| nonsense("invitations", "role", &row.id))?,
+            mail: row.mail_state.map(stage).transpose()?.map(|stage| (stage, row.mail_error)),
+            id: row.id,
+            org: row.org_id.into(),
+            org_name: row.org_name,
+            email: row.email,
+            by: row.inviter.unwrap_or_else(|| "Somebody".to_owned()),
+            by_id: row.invited_by,
+            sent_at: row.sent_at,
+            expires_at: row.expires_at,
+            accepted_at: row.accepted_at,
+            withdrawn_at: row.withdrawn_at,
+        })
+    }
+}
+
+#[derive(FromQueryResult)]
+struct Subject {
+    subject: String,
+}
+
+#[derive(FromQueryResult)]
+struct Person {
+    email: String,
+    name: Option<String>,
+    password_hash: Option<String>,
+}
+
+const SELECT: &str = "SELECT i.id, i.org_id, o.name AS org_name, i.email, i.role, \
+                      COALESCE(NULLIF(u.name, ''), u.email) AS inviter, i.invited_by, i.sent_at, i.expires_at, i.accepted_at, \
+                      i.withdrawn_at, m.state AS mail_state, m.error AS mail_error FROM invitations i \
+                      JOIN orgs o ON o.id = i.org_id LEFT JOIN users u ON u.id = i.invited_by \
+                      LEFT JOIN mails m ON m.id = i.mail_id WHERE";
+const OPEN: &str = "accepted_at IS NULL AND withdrawn_at IS NULL";
+
+impl Store {
+    /// Invites somebody, or renews their invitation: one address has one. The mail is made with it.
+    pub async fn invite(&self, new: &NewInvitation<'_>, tell: &Tell) -> Result<Invited, StoreError> {
+        let doing = "invite somebody";
+        let (org, email) = (new.org.as_str(), new.email.trim().to_lowercase());
+        let tx = self.transaction(doing).await?;
+        sql::alone(&tx, doing, &format!("team {org}")).await?;
+        let by = role_of(&tx, doing, new.org, new.by).await?;
+        let before = format!("SELECT id, role FROM invitations WHERE org_id = $1 AND email = $2 AND {OPEN}");
+        let before: Option<RoleRow> = sql::one(&tx, doing, before, values![org, email.as_str()]).await?;
+        let from = before.as_ref().map(RoleRow::role).transpose()?.unwrap_or(Role::Viewer);
+        if !by.is_some_and(|by| by.may_change(from, Some(new.role))) {
+            tx.rollback().await.map_err(failed(doing))?;
+            return Ok(Invited::NotAllowed);
+        }
+        if is_member(&tx, doing, new.org, &email).await? {
+            tx.rollback().await.map_err(failed(doing))?;
+            return Ok(Invited::Member);
+        }
+        let (id, renewed) = before.map_or_else(|| (self.id("inv"), false), |row| (row.id, true));
+        let sql = "INSERT INTO invitations (id, org_id, email, role, invited_by, created_at, sent_at, expires_at) \
+                   VALUES ($1, $2, $3, $4, $5, $6, $6, $7) ON CONFLICT (id) DO UPDATE SET role = EXCLUDED.role, \
+                   invited_by = EXCLUDED.invited_by, sent_at = EXCLUDED.sent_at, expires_at = EXCLUDED.expires_at";
+        let role = new.role.as_str();
+        let values = values![id.as_str(), org, email.as_str(), role, new.by, micros(tell.at), micros(new.expires_at)];
+        sql::run(&tx, doing, sql, values).await?;
+        let about = json!({ "invitation": id });
+        let mail = self.tell_address(&tx, tell, new.org, &email, MailKind::Invitation, &about).await?;
+        let sql = "UPDATE invitations SET mail_id = $2 WHERE id = $1";
+        sql::run(&tx, doing, sql, values![id.as_str(), mail]).await?;
+        tx.commit().await.map_err(failed(doing))?;
+        Ok(Invited::Yes { id, renewed })
+    }
+
+    /// The org's invitations that nobody has accepted, the newest first.
+    pub async fn invitations(&self, org: &OrgId) -> Result<Vec<Invitation>, StoreError> {
+        let sql = format!("{SELECT} i.org_id = $1 AND i.{OPEN} ORDER BY i.sent_at DESC, i.id");
+        let rows: Vec<Row> = sql::all(self.db(), "list invitations", sql, values![org.as_str()]).await?;
+        rows.into_iter().map(Invitation::try_from).collect()
+    }
+
+    /// One invitation, wherever it is.
+    pub async fn find_invitation(&self, id: &str) -> Result<Option<Invitation>, StoreError> {
+        let sql = format!("{SELECT} i.id = $1");
+        let row: Option<Row> = sql::one(self.db(), "look for an invitation", sql, values![id]).await?;
+        row.map(Invitation::try_from).transpose()
+    }
+
+    /// The invitation that this link leads to.
+    pub async fn find_invitation_of(&self, link: &[u8; 32]) -> Result<Option<Invitation>, StoreError> {
+        match subject(self.db(), "look for a link", link).await? {
+            Some(id) => self.find_invitation(&id).await,
+            None => Ok(None),
+        }
+    }
+
+    /// Takes an invitation back: its links lead nowhere any more.
+    pub async fn withdraw_invitation(
+        &self,
+        org: &OrgId,
+        id: &str,
+        by: &str,
+        at: DateTime<Utc>,
+    ) -> Result<Touched, StoreError> {
+        let doing = "withdraw an invitation";
+        let tx = self.transaction(doing).await?;
+        let by = role_of(&tx, doing, org, by).await?;
+        let lock = sql::for_update(self.backend());
+        let found = format!("SELECT id, role FROM invitations WHERE id = $1 AND org_id = $2 AND {OPEN}{lock}");
+        let found: Option<RoleRow> = sql::one(&tx, doing, found, values![id, org.as_str()]).await?;
+        let touched = match found.map(|row| row.role()).transpose()? {
+            None => Touched::Gone,
+            Some(role) if by.is_some_and(|by| by.may_change(role, None)) => {
+                let sql = "UPDATE invitations SET withdrawn_at = $2 WHERE id = $1";
+                sql::run(&tx, doing, sql, values![id, micros(at)]).await?;
+                Touched::Yes
+            }
+            Some(_) => Touched::NotAllowed,
+        };
+        tx.commit().await.map_err(failed(doing))?;
+        Ok(touched)
+    }
+
+    /// Somebody accepts, once: who is second finds it used.
+    pub async fn accept_invitation(
+        &self,
+        link: &[u8; 32],
+        accept: &Accept,
+        at: DateTime<Utc>,
+    ) -> Result<Accepted, StoreError> {
+        let doing = "accept an invitation";
+        let tx = self.transaction(doing).await?;
+        let accepted = self.accept_within(&tx, doing, link, accept, at).await?;
+        if accepted == Accepted::No {
+            tx.rollback().await.map_err(failed(doing))?;
+        } else {
+            tx.commit().await.map_err(failed(doing))?;
+        }
+        Ok(accepted)
+    }
+
+    async fn accept_within(
+        &self,
+        tx: &impl ConnectionTrait,
+        doing: &'static str,
+        link: &[u8; 32],
+        accept: &Accept,
+        at: DateTime<Utc>,
+    ) -> Result<Accepted, StoreError> {
+        let Some(id) = subject(tx, doing, link).await? else { return Ok(Accepted::No) };
+        let take = format!("UPDATE invitations SET accepted_at = $2 WHERE id = $1 AND {OPEN} AND expires_at > $2");
+        if sql::run(tx, doing, take, values![id.as_str(), micros(at)]).await? == 0 {
+            return Ok(Accepted::No);
+        }
+        let row: Option<Row> = sql::one(tx, doing, format!("{SELECT} i.id = $1"), values![id.as_str()]).await?;
+        let Some(invitation) = row.map(Invitation::try_from).transpose()? else { return Ok(Accepted::No) };
+        let (name, password_hash) = match accept {
+            Accept::New { name, password_hash } => {
+                let known = "SELECT id FROM users WHERE email = $1 AND removed_at IS NULL AND password_hash IS NOT NULL \
+                             LIMIT 1";
+                let email = invitation.email.as_str();
+                if sql::one::<sql::Id>(tx, doing, known, values![email]).await?.is_some() {
+                    return Ok(Accepted::No);
+                }
+                (Some(name.clone()), Some(password_hash.clone()))
+            }
+            Accept::Known(user) => {
+                let known = "SELECT email, name, password_hash FROM users WHERE id = $1 AND removed_at IS NULL";
+                let known: Option<Person> = sql::one(tx, doing, known, values![user.as_str()]).await?;
+                match known.filter(|person| person.email == invitation.email) {
+                    Some(person) => (person.name, person.password_hash.map(SecretString::from)),
+                    None => return Ok(Accepted::No),
+                }
+            }
+        };
+        let user = NewUser {
+            org: invitation.org,
+            email: invitation.email,
+            name,
+            role: invitation.role,
+            operator: false,
+            password_hash,
+            at,
+        };
+        Ok(self.add_person(tx, doing, &user).await?.map_or(Accepted::Member, Accepted::Joined))
+    }
+
+    /// Makes a link to an invitation or to a reset, by the SHA-256 of its text. Very old ones go.
+    pub async fn mint_link(&self, subject: &str, hash: &[u8; 32], at: DateTime<Utc>) -> Result<Changed, StoreError> {
+        mint(self.db(), "make a link", subject, hash, at).await
+    }
+}
+
+#[derive(FromQueryResult)]
+struct RoleRow {
+    id: String,
+    role: String,
+}
+
+impl RoleRow {
+    fn role(&self) -> Result<Role, StoreError> {
+        Role::parse(&self.role).ok_or_else(|| nonsense("invitations", "role", &self.id))
+    }
+}
+
+async fn is_member(
+    tx: &impl ConnectionTrait,
+    doing: &'static str,
+    org: &OrgId,
+    email: &str,
+) -> Result<bool, StoreError> {
+    let sql = "SELECT id FROM users WHERE org_id = $1 AND email = $2 AND removed_at IS NULL";
+    Ok(sql::one::<sql::Id>(tx, doing, sql, values![org.as_str(), email]).await?.is_some())
+}
+
+/// See [`Store::mint_link`].
+pub(crate) async fn mint(
+    db: &impl ConnectionTrait,
+    doing: &'static str,
+    subject: &str,
+    hash: &[u8; 32],
+    at: DateTime<Utc>,
+) -> Result<Changed, StoreError> {
+    let old = "DELETE FROM account_links WHERE created_at < $1";
+    sql::run(db, doing, old, values![micros(at - LINKS_KEPT)]).await?;
+    let sql = "INSERT INTO account_links (hash, subject, created_at) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
+    Ok(sql::changed(sql::run(db, doing, sql, values![hash.to_vec(), subject, micros(at)]).await?))
+}
+
+/// What this link leads to.
+pub(crate) async fn subject(
+    db: &impl ConnectionTrait,
+    doing: &'static str,
+    link: &[u8; 32],
+) -> Result<Option<String>, StoreError> {
+    let sql = "SELECT subject FROM account_links WHERE hash = $1";
+    let row: Option<Subject> = sql::one(db, doing, sql, values![link.to_vec()]).await?;
+    Ok(row.map(|row| row.subject))
+}

@@ -1,0 +1,175 @@
+//! The people of an org: who is there, what they may do, and who leaves. One owner always stays.
+
+use chrono::{DateTime, Utc};
+use holdfast_core::{OrgId, Role, ports::StoreError};
+use sea_orm::{ConnectionTrait, FromQueryResult};
+
+use crate::{
+    browsers,
+    sql::{self, failed, micros, nonsense, values},
+    store::Store,
+    users::User,
+};
+
+/// Somebody of an org, as its people see them.
+#[derive(Clone, Debug)]
+pub struct Member {
+    /// Who.
+    pub user: User,
+    /// When they last did something in the UI, to five minutes or so; `None`: never.
+    pub seen_at: Option<DateTime<Utc>>,
+}
+
+/// What became of a change to the team.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TeamChange {
+    /// It is as was asked for.
+    Done,
+    /// It would leave the org without an owner.
+    LastOwner,
+    /// Whoever asks may not do this, or not any more.
+    NotAllowed,
+    /// There is nobody like that in the org.
+    Nobody,
+}
+
+#[derive(FromQueryResult)]
+struct Seen {
+    id: String,
+    seen_at: Option<DateTime<Utc>>,
+}
+
+#[derive(FromQueryResult)]
+struct RoleRow {
+    id: String,
+    role: String,
+}
+
+impl RoleRow {
+    fn role(&self) -> Result<Role, StoreError> {
+        Role::parse(&self.role).ok_or_else(|| nonsense("users", "role", &self.id))
+    }
+}
+
+impl Store {
+    /// The org's people: owners first, then by address.
+    pub async fn members(&self, org: &OrgId) -> Result<Vec<Member>, StoreError> {
+        let sql = "SELECT id, seen_at FROM users WHERE org_id = $1 AND removed_at IS NULL";
+        let seen: Vec<Seen> = sql::all(self.db(), "look when people were here", sql, values![org.as_str()]).await?;
+        let seen_at = |id: &str| seen.iter().find(|row| row.id == id).and_then(|row| row.seen_at);
+        let users = self.users(org).await?;
+        let mut members: Vec<Member> =
+            users.into_iter().map(|user| Member { seen_at: seen_at(&user.id), user }).collect();
+        members.sort_by_key(|member| std::cmp::Reverse(member.user.role));
+        Ok(members)
+    }
+
+    /// Changes what a person may do. `by`: who asks for it, by their id; `None`: the command line, which may. What they had
+    /// invited others to that is now above them is withdrawn.
+    pub async fn set_role(
+        &self,
+        org: &OrgId,
+        id: &str,
+        role: Role,
+        by: Option<&str>,
+        at: DateTime<Utc>,
+    ) -> Result<TeamChange, StoreError> {
+        let doing = "change a role";
+        let tx = self.transaction(doing).await?;
+        let may = may_change(&tx, doing, (org, id), Some(role), by).await?;
+        if may != TeamChange::Done {
+            tx.rollback().await.map_err(failed(doing))?;
+            return Ok(may);
+        }
+        let sql = "UPDATE users SET role = $3 WHERE id = $1 AND org_id = $2";
+        sql::run(&tx, doing, sql, values![id, org.as_str(), role.as_str()]).await?;
+        withdraw_those_of(&tx, doing, id, |invited| role.may_change(invited, None), at).await?;
+        tx.commit().await.map_err(failed(doing))?;
+        Ok(TeamChange::Done)
+    }
+
+    /// A person leaves, or is made to: their sessions here end with it, links that were mailed to them are void, and
+    /// invitations of theirs that nobody has accepted are withdrawn. `by` as in [`Store::set_role`].
+    pub async fn remove_user(
+        &self,
+        org: &OrgId,
+        id: &str,
+        by: Option<&str>,
+        at: DateTime<Utc>,
+    ) -> Result<TeamChange, StoreError> {
+        let doing = "remove a person";
+        let tx = self.transaction(doing).await?;
+        let may = may_change(&tx, doing, (org, id), None, by).await?;
+        if may != TeamChange::Done {
+            tx.rollback().await.map_err(failed(doing))?;
+            return Ok(may);
+        }
+        let leave = "UPDATE users SET removed_at = $3 WHERE id = $1 AND org_id = $2";
+        sql::run(&tx, doing, leave, values![id, org.as_str(), micros(at)]).await?;
+        let browsers = "DELETE FROM known_browsers WHERE user_id = $1";
+        sql::run(&tx, doing, browsers, values![id]).await?;
+        browsers::unprove(&tx, doing, id, None).await?;
+        withdraw_those_of(&tx, doing, id, |_| false, at).await?;
+        tx.commit().await.map_err(failed(doing))?;
+        Ok(TeamChange::Done)
+    }
+}
+
+/// Whether this person may be given this role, or be taken out (`None`), by whoever asks. Of two who ask at once the second
+/// waits here until the first has done it, and sees what is left.
+async fn may_change(
+    tx: &impl ConnectionTrait,
+    doing: &'static str,
+    (org, id): (&OrgId, &str),
+    to: Option<Role>,
+    by: Option<&str>,
+) -> Result<TeamChange, StoreError> {
+    sql::alone(tx, doing, &format!("team {org}")).await?;
+    let Some(from) = role_of(tx, doing, org, id).await? else { return Ok(TeamChange::Nobody) };
+    if let Some(by) = by {
+        // Anybody may leave, and step down.
+        let own = by == id && to.is_none_or(|to| to <= from);
+        let may = match role_of(tx, doing, org, by).await? {
+            Some(role) => own || role.may_change(from, to),
+            None => false,
+        };
+        if !may {
+            return Ok(TeamChange::NotAllowed);
+        }
+    }
+    if from != Role::Owner || to == Some(Role::Owner) {
+        return Ok(TeamChange::Done);
+    }
+    let other = "SELECT id FROM users WHERE org_id = $1 AND id <> $2 AND role = $3 AND removed_at IS NULL LIMIT 1";
+    let other: Option<sql::Id> = sql::one(tx, doing, other, values![org.as_str(), id, Role::Owner.as_str()]).await?;
+    Ok(if other.is_some() { TeamChange::Done } else { TeamChange::LastOwner })
+}
+
+/// What somebody may do in this org at this moment.
+pub(crate) async fn role_of(
+    tx: &impl ConnectionTrait,
+    doing: &'static str,
+    org: &OrgId,
+    id: &str,
+) -> Result<Option<Role>, StoreError> {
+    let lock = sql::for_update(tx.get_database_backend());
+    let sql = format!("SELECT id, role FROM users WHERE id = $1 AND org_id = $2 AND removed_at IS NULL{lock}");
+    let row: Option<RoleRow> = sql::one(tx, doing, sql, values![id, org.as_str()]).await?;
+    row.map(|row| row.role()).transpose()
+}
+
+/// Somebody's invitations that nobody has accepted, but for those to roles that they may still give.
+async fn withdraw_those_of(
+    tx: &impl ConnectionTrait,
+    doing: &'static str,
+    user: &str,
+    still: impl Fn(Role) -> bool,
+    at: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    for role in Role::ALL.into_iter().filter(|role| !still(*role)) {
+        let sql = "UPDATE invitations SET withdrawn_at = $3 \
+                   WHERE invited_by = $1 AND role = $2 AND accepted_at IS NULL AND withdrawn_at IS NULL";
+        sql::run(tx, doing, sql, values![user, role.as_str(), micros(at)]).await?;
+    }
+    Ok(())
+}
