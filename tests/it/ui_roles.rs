@@ -262,7 +262,13 @@ struct House {
 
 impl House {
     async fn new(db: &Arc<Database>) -> Self {
-        let app = TestApp::builder(db).with(|config| config.oauth_apps.clear()).start().await;
+        let app = TestApp::builder(db)
+            .with(|config| {
+                config.oauth_apps.clear();
+                config.sync.enabled = true;
+            })
+            .start()
+            .await;
         let mut ids = Vec::new();
         for who in EVERYBODY {
             let (org, role, operator) = match who {
