@@ -11,6 +11,7 @@
 //! - [`ticket`], [`helpdesk`]: the ticket model and the tools that all helpdesks share.
 //! - [`agent`], [`tool`], [`playbook`]: who acts, what it may do, and the runner that needs no AI.
 //! - [`job`]: background work that is stored before it is done.
+//! - [`visible`]: what people see of a text.
 
 pub mod agent;
 pub mod api_client;
@@ -37,6 +38,7 @@ pub mod schema;
 pub mod testkit;
 pub mod ticket;
 pub mod tool;
+pub mod visible;
 pub mod webhook;
 pub mod wire;
 

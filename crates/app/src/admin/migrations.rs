@@ -1,12 +1,15 @@
 //! Migrations of providers: have connectors reconnected by a day, and see who has.
 
 use chrono::{DateTime, NaiveDate, Utc};
-use holdfast_core::ports::{Changed, StoreError};
+use holdfast_core::{
+    ports::{Changed, StoreError},
+    visible,
+};
 use holdfast_store::{MigrationProgress, MigrationStart, NewMigration};
 use serde_json::{Value, json};
 
 use super::Refused;
-use crate::{app::App, called, care};
+use crate::{app::App, called};
 
 /// Characters of a reason: it stands in a mail and above a list.
 pub(crate) const REASON: usize = 300;
@@ -72,7 +75,7 @@ fn checked<'a>(app: &App, wanted: &Wanted<'a>, at: DateTime<Utc>) -> Result<NewM
     }
     match reason {
         None if !dry_run => return Err(Wrong::NoReason),
-        Some(reason) if !care::is_line(reason, REASON) => return Err(Wrong::NotALine),
+        Some(reason) if !visible::is_line(reason, REASON) => return Err(Wrong::NotALine),
         _ => {}
     }
     Ok(NewMigration { provider, reason, deadline, only_endless, at, dry_run })
