@@ -21,6 +21,7 @@ mod expiring;
 mod extras;
 mod grants;
 mod health;
+mod imports;
 mod incidents;
 mod instance;
 mod jobs;
@@ -68,6 +69,7 @@ pub use event_endpoints::{
 };
 pub use events::{NewEvent, Published, StoredEvent};
 pub use grants::{Connected, Grant, Granted};
+pub use imports::{Import, Imported, Met};
 pub use jobs::{
     Attempt, ByHand, ClaimedJob, Did, Enqueued, Job, JobAttempt, JobClaims, JobCount, JobFilter, JobsChanged,
     JobsWanted, NewJob, Turn,
