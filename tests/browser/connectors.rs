@@ -2,7 +2,13 @@
 
 use holdfast_app::admin::{self, Ask};
 use holdfast_core::Role;
-use holdfast_tests::{chromium::Chromium, people::PASSWORD, service::TestApp, wait::until};
+use holdfast_tests::{
+    chromium::Chromium,
+    days::{deadline, deadline_in_words},
+    people::PASSWORD,
+    service::TestApp,
+    wait::until,
+};
 use serde_json::json;
 use thirtyfour::By;
 
@@ -124,7 +130,7 @@ async fn what_a_migration_asks_for_is_done_from_the_list() {
     app.import_with("second", json!({ "name": name })).await;
     let start = Ask::MigrationStart {
         provider: "zendesk".to_owned(),
-        deadline: Some("2999-04-01".to_owned()),
+        deadline: Some(deadline()),
         reason: Some("Zendesk ends tokens that never expire".to_owned()),
         only_endless: false,
         dry_run: false,
@@ -133,10 +139,10 @@ async fn what_a_migration_asks_for_is_done_from_the_list() {
     Chromium::visitor_of(&app)
         .run(async |chromium| {
             sign_in(&app, chromium).await;
-            chromium.shows("2 connectors have to be reconnected by 1 April 2999").await;
+            chromium.shows(&format!("2 connectors have to be reconnected by {}", deadline_in_words())).await;
             chromium.inspect("home-migration").await;
             chromium.open(&app.at(&format!("/connectors/{id}"))).await;
-            chromium.shows("It has to be reconnected by 1 April 2999").await;
+            chromium.shows(&format!("It has to be reconnected by {}", deadline_in_words())).await;
             chromium.inspect("connector-migration").await;
 
             chromium.open(&app.at("/connectors")).await;
@@ -145,7 +151,7 @@ async fn what_a_migration_asks_for_is_done_from_the_list() {
             chromium.shows("acme.zendesk.com is connected").await;
 
             chromium.open(&app.at("/connectors")).await;
-            chromium.shows("1 connector has to be reconnected by 1 April 2999").await;
+            chromium.shows(&format!("1 connector has to be reconnected by {}", deadline_in_words())).await;
             chromium.shows("1 of 2 done.").await;
         })
         .await;

@@ -2,11 +2,13 @@
 
 use std::{sync::Arc, time::Duration};
 
+use holdfast_core::{ports::Clock as _, testkit::ManualClock};
 use holdfast_sandbox::Sandbox;
 use holdfast_tests::{
     browser::{Browser, http},
     command::{Ended, Installation},
     database::Database,
+    days::deadline,
     on_both,
     redis::Redis,
     service::{import_body, sandbox},
@@ -66,13 +68,24 @@ async fn a_migration_is_run_by_command(db: Arc<Database>) {
     let place = place(&db).await;
     place.org().await;
     assert_eq!(place.run("migration list").await.done().out, "none\n");
+    let day = deadline();
+    let dated = format!("migration start zendesk --deadline {day}");
+    let today = format!("migration start zendesk --deadline {}", ManualClock::new().now().date_naive());
     for (line, words) in [
         ("migration start zendesk --dry-run", "nobody has to act: no connector of zendesk is connected"),
         ("migration start nowhere", "there is no provider \"nowhere\"; there are: "),
         ("migration start zendesk", "by when? Say the last day to reconnect on, such as --deadline 2027-04-01"),
-        ("migration start zendesk --deadline 2999-04-01", "why? People are asked to act: say it to them in a line"),
+        (&dated, "why? People are asked to act: say it to them in a line"),
         ("migration start zendesk --deadline soon", "\"soon\" is not a day; the deadline is one such as 2027-04-01"),
         ("migration start zendesk --deadline 2020-04-01", "the deadline 2020-04-01 is not ahead"),
+        (
+            &today,
+            "is not ahead: it is the last day to reconnect on, and whoever is told today needs time; the earliest is ",
+        ),
+        (
+            "migration start zendesk --deadline 9999-12-31 --dry-run",
+            "the deadline 9999-12-31 is more than 10 years ahead, and nobody would act by it; the latest is ",
+        ),
         ("migration show mig_1", "there is no migration mig_1; `holdfast migration list` shows them"),
         ("migration end mig_1", "there is no migration mig_1; `holdfast migration list` shows them"),
     ] {
@@ -80,7 +93,7 @@ async fn a_migration_is_run_by_command(db: Arc<Database>) {
         assert!(ended.one_line(1).contains(words), "{line}: {ended:?}");
     }
     let long = "x".repeat(301);
-    let refused = place.run(&format!("migration start zendesk --deadline 2999-04-01 --reason {long}")).await;
+    let refused = place.run(&format!("{dated} --reason {long}")).await;
     assert!(refused.one_line(1).contains("the reason is one line of at most 300 characters"), "{refused:?}");
     let id = place.import("acme").await;
     let refused = place.run("migration start zendesk --only-endless --dry-run").await;
@@ -88,7 +101,7 @@ async fn a_migration_is_run_by_command(db: Arc<Database>) {
     let would = place.run("migration start zendesk --dry-run").await.done();
     assert_eq!(would.out, "would ask for connectors: 1, organisations: 1; nothing was changed\n");
 
-    let start = ["migration", "start", "zendesk", "--deadline", "2999-04-01", "--reason", "old tokens stop", "--json"];
+    let start = ["migration", "start", "zendesk", "--deadline", &day, "--reason", "old tokens stop", "--json"];
     let started = place.here.run(&start).await.done().json();
 
     assert_eq!((&started["connectors"], &started["open"], &started["orgs"]), (&json!(1), &json!(1), &json!(1)));
@@ -99,10 +112,10 @@ async fn a_migration_is_run_by_command(db: Arc<Database>) {
         "{again:?}"
     );
     let list = place.run("migration list").await.done();
-    assert!(list.out.contains(migration) && list.out.contains("2999-04-01"), "{list:?}");
+    assert!(list.out.contains(migration) && list.out.contains(&day), "{list:?}");
     let shown = place.run(&format!("migration show {migration}")).await.done();
     for words in
-        ["zendesk: 0 of 1 done, by 2999-04-01", "why: old tokens stop", &id, &format!("/connectors/{id}"), "Acme"]
+        [&format!("zendesk: 0 of 1 done, by {day}"), "why: old tokens stop", &id, &format!("/connectors/{id}"), "Acme"]
     {
         assert!(shown.out.contains(words), "{words:?} is not in {shown:?}");
     }

@@ -221,6 +221,46 @@ async fn a_bad_file_stops_the_start_with_one_line_and_a_good_one_is_listed() {
 }
 
 #[tokio::test]
+async fn a_name_that_looks_like_anothers_and_an_extension_in_capitals_stop_the_start_too() {
+    let folder = TempDir::new().unwrap();
+    let here = Installation::empty(folder.path());
+    std::fs::create_dir(folder.path().join("providers")).unwrap();
+    let here = here.with("HOLDFAST_PROVIDERS__DIR", "providers");
+    for (name, said) in [
+        ("Slack", "name: \"Slack\" looks like the name of the slack that comes with Holdfast; choose a name"),
+        ("zen desk", "name: \"zen desk\" looks like the name of the adapter zendesk of Holdfast's own"),
+        ("Own Okta ", "name: it begins or ends with a space; take that space out"),
+        ("Own\u{200b} Okta", "name: it holds characters that nobody sees; type it anew"),
+    ] {
+        here.write("providers/own.TOML", &own().replace("\"Own Okta\"", &format!("\"{name}\"")));
+        for command in [&["serve"][..], &["provider", "list"], &["provider", "check", "providers/own.TOML"]] {
+            let ended = here.run(command).await;
+            let line = ended.one_line(1);
+            assert!(line.starts_with("holdfast: providers/own.TOML: line ") && line.contains(said), "{line}");
+        }
+    }
+    here.write("providers/own.TOML", &own());
+    let listed = here.run(&["provider", "list"]).await.done();
+    assert!(listed.out.contains("providers/own.TOML"), "it is read: {listed:?}");
+}
+
+#[tokio::test]
+async fn a_port_that_is_taken_is_told_with_the_flag_of_the_command() {
+    let folder = TempDir::new().unwrap();
+    let here = Installation::empty(folder.path())
+        .with("HOLDFAST_OAUTH_APPS__OWN-OKTA__CLIENT_ID", CLIENT_ID)
+        .with("HOLDFAST_OAUTH_APPS__OWN-OKTA__CLIENT_SECRET", CLIENT_SECRET);
+    here.write("own.toml", &own());
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+
+    let tried = here.run(&["provider", "try", "own.toml", "--port", &port]).await;
+
+    let line = tried.one_line(1);
+    assert!(line.contains("Choose another with --port PORT") && !line.contains("--listen"), "{line}");
+}
+
+#[tokio::test]
 async fn a_file_is_tried_the_whole_way_and_nothing_secret_is_said() {
     let sandbox = Sandbox::builder().start().await.unwrap();
     let folder = TempDir::new().unwrap();

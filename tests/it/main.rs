@@ -20,6 +20,7 @@ mod google;
 mod gorgias;
 mod health;
 mod import;
+mod import_input;
 mod interleavings;
 mod jobs;
 mod keys;

@@ -3,8 +3,15 @@
 use std::sync::Arc;
 
 use holdfast_app::admin::{self, Ask};
-use holdfast_core::Role;
-use holdfast_tests::{browser::Page, database::Database, on_both, service::TestApp, wait::until};
+use holdfast_core::{Role, ports::Clock as _};
+use holdfast_tests::{
+    browser::Page,
+    database::Database,
+    days::{deadline, deadline_in_words},
+    on_both,
+    service::TestApp,
+    wait::until,
+};
 use serde_json::{Value, json};
 
 on_both! {
@@ -16,7 +23,7 @@ on_both! {
 
 async fn start(app: &TestApp) -> Value {
     let (provider, reason) = ("zendesk".to_owned(), Some("Old tokens stop".to_owned()));
-    let deadline = Some("2999-04-01".to_owned());
+    let deadline = Some(deadline());
     let ask = Ask::MigrationStart { provider, deadline, reason, only_endless: false, dry_run: false };
     admin::run(&app.app, ask).await.unwrap()
 }
@@ -38,7 +45,8 @@ async fn admins_reconnect_from_the_list_and_see_how_far_they_are(db: Arc<Databas
 
     let home = ada.open("/connectors").await.expect(200);
     let told = needs(&home);
-    for words in ["2 connectors have to be reconnected by 1 April 2999", "Old tokens stop. 0 of 2 done.", "Support"] {
+    let both = format!("2 connectors have to be reconnected by {}", deadline_in_words());
+    for words in [both.as_str(), "Old tokens stop. 0 of 2 done.", "Support"] {
         assert!(told.contains(words), "{words:?} is not in {told}");
     }
     assert!(!told.contains("All well"), "{told}");
@@ -52,8 +60,8 @@ async fn admins_reconnect_from_the_list_and_see_how_far_they_are(db: Arc<Databas
     ada.browser.visit(&app.sandbox.consent(&started.location(), "ada").unwrap()).await;
 
     let home = async || needs(&ada.open("/connectors").await);
-    let one_left = "1 connector has to be reconnected by 1 April 2999";
-    let told = until("the grant is stored", home, |told| told.contains(one_left)).await;
+    let one_left = format!("1 connector has to be reconnected by {}", deadline_in_words());
+    let told = until("the grant is stored", home, |told| told.contains(&one_left)).await;
     assert!(told.contains("1 of 2 done.") && told.contains("Second") && !told.contains("Support"), "{told}");
 }
 
@@ -64,7 +72,7 @@ async fn a_program_learns_what_must_be_reconnected(db: Arc<Database>) {
 
     let id = start(&app).await["id"].clone();
 
-    let must = json!({ "by": "2999-04-01", "reason": "Old tokens stop", "migration": id });
+    let must = json!({ "by": deadline(), "reason": "Old tokens stop", "migration": id });
     assert_eq!(app.show(&one).await["must_reconnect"], must);
     let page = app.consent(&app.reconnect_link(&one).await).await;
     assert_eq!(page.title(), "Connected", "{}", page.text);
@@ -100,15 +108,17 @@ async fn a_long_list_is_cut_and_found_again_by_its_filter(db: Arc<Database>) {
     assert!(list.text.contains("Provider’s migration (12)"), "{}", list.text);
 }
 
+fn fields<'a>(deadline: &'a str, reason: &'a str, act: &'a str) -> [(&'a str, &'a str); 4] {
+    [("provider", "zendesk"), ("deadline", deadline), ("reason", reason), ("act", act)]
+}
+
 async fn an_operator_starts_watches_and_ends_one_on_pages(db: Arc<Database>) {
     const HERE: &str = "/settings/migrations";
     let app = TestApp::start(&db).await;
     let (ada, op) = (app.somebody(Role::Admin).await, app.operator().await);
     let support = app.import_with("acme", json!({ "name": "Support" })).await;
     app.import_with("second", json!({ "name": "Second" })).await;
-    let fields = |deadline: &'static str, reason: &'static str, act: &'static str| {
-        [("provider", "zendesk"), ("deadline", deadline), ("reason", reason), ("act", act)]
-    };
+    let (day, today) = (deadline(), app.clock.now().date_naive().to_string());
     assert!(
         op.open("/settings").await.expect(200).says("Migrations") && !ada.open("/settings").await.says("Migrations")
     );
@@ -117,9 +127,19 @@ async fn an_operator_starts_watches_and_ends_one_on_pages(db: Arc<Database>) {
     for (deadline, reason, words) in [
         ("", "Old tokens stop", "By when? It is the last day to reconnect on."),
         ("soon", "Old tokens stop", "This is not a day; one is written as 2027-04-01."),
-        ("2020-04-01", "Old tokens stop", "This day is not ahead; it is the last one to reconnect on."),
-        ("2999-04-01", " ", "Why? The people who are asked to act read it."),
-        ("2999-04-01", "Old\ntokens", "It is one line of at most 300 characters, all of them visible."),
+        (
+            "2020-04-01",
+            "Old tokens stop",
+            "This day is not ahead; it is the last one to reconnect on. The earliest is ",
+        ),
+        (&today, "Old tokens stop", "This day is not ahead; "),
+        (
+            "9999-12-31",
+            "Old tokens stop",
+            "This day is more than 10 years ahead, and nobody would act by it. The latest is ",
+        ),
+        (&day, " ", "Why? The people who are asked to act read it."),
+        (&day, "Old\ntokens", "It is one line of at most 300 characters, all of them visible."),
     ] {
         let page = op.submit(HERE, HERE, &fields(deadline, reason, "start")).await;
         assert!(page.status == 422 && page.says(words), "{words}: {}", page.text);
@@ -135,15 +155,16 @@ async fn an_operator_starts_watches_and_ends_one_on_pages(db: Arc<Database>) {
     assert!(page.says("It would ask for 2 connectors of 1 organisation. Nothing was changed."), "{}", page.text);
     assert!(page.says("None so far"));
 
-    let started = op.submit(HERE, HERE, &fields("2999-04-01", "Old tokens stop", "start")).await.expect(303).location();
+    let started = op.submit(HERE, HERE, &fields(&day, "Old tokens stop", "start")).await.expect(303).location();
 
     let page = op.open(&started).await.expect(200);
-    for words in ["0 of 2 done", "1 April 2999", "Old tokens stop", "Support", "Second", "Not done", "Acme"] {
+    for words in ["0 of 2 done", &deadline_in_words(), "Old tokens stop", "Support", "Second", "Not done", "Acme"] {
         assert!(page.says(words), "{words} is not in {}", page.text);
     }
     assert!(page.says(&format!("/connectors/{support}")), "its page can be handed on: {}", page.text);
-    assert!(needs(&ada.open("/connectors").await).contains("2 connectors have to be reconnected by 1 April 2999"));
-    let twice = op.submit(HERE, HERE, &fields("2999-04-01", "Old tokens stop", "start")).await;
+    let both = format!("2 connectors have to be reconnected by {}", deadline_in_words());
+    assert!(needs(&ada.open("/connectors").await).contains(&both));
+    let twice = op.submit(HERE, HERE, &fields(&day, "Old tokens stop", "start")).await;
     assert!(twice.status == 422 && twice.says("One of this provider is under way. End it first."), "{}", twice.text);
     assert_eq!(app.consent(&app.reconnect_link(&support).await).await.title(), "Connected");
     let place = started.split('?').next().unwrap();

@@ -150,6 +150,14 @@ impl Installation {
     /// # Panics
     /// When it cannot be written.
     pub fn write(&self, name: &str, content: &str) {
+        self.write_bytes(name, content.as_bytes());
+    }
+
+    /// The same of what need not be text.
+    ///
+    /// # Panics
+    /// When it cannot be written.
+    pub fn write_bytes(&self, name: &str, content: &[u8]) {
         std::fs::write(self.folder.join(name), content).expect("the file can be written");
     }
 

@@ -15,6 +15,7 @@
 //! - [`receiver`]: a program that is told of events.
 //! - [`plain`]: HTTP/1.1 as bytes.
 //! - [`cut`]: a line between two programs that can be cut.
+//! - [`days`]: a day that is ahead.
 //! - [`pooler`]: a connection pooler in transaction mode.
 //! - [`redis`]: a Redis that is killed and comes back empty.
 //! - [`smtp`]: a mail server whose moods a test decides.
@@ -26,6 +27,7 @@ pub mod cluster;
 pub mod command;
 pub mod cut;
 pub mod database;
+pub mod days;
 pub mod demo;
 pub mod everywhere;
 pub mod hooks;

@@ -194,7 +194,7 @@ impl Builder {
             Some(sandbox) => sandbox,
             None => sandbox().await,
         };
-        let listener = serve::listen(([127, 0, 0, 1], 0).into()).await.expect("a free port is found");
+        let listener = serve::listen(([127, 0, 0, 1], 0).into(), "another port").await.expect("a free port is found");
         self.config.listen = listener.local_addr().expect("it is bound");
         let zendesk = self.config.providers.by_id.entry("zendesk".to_owned()).or_default();
         zendesk.base_url_override = Some(self.elsewhere.unwrap_or_else(|| sandbox.zendesk_override()));

@@ -8,7 +8,7 @@ mod socket;
 mod webhooks;
 
 pub use commands::{Ask, Refused, run};
-pub(crate) use migrations::{REASON, Wanted, Wrong, start_wanted};
+pub(crate) use migrations::{REASON, Wanted, Wrong, YEARS, start_wanted};
 pub use socket::{answer, socket};
 
 use std::sync::Arc;

@@ -20,7 +20,7 @@ mod webhooks;
 
 pub use aliases::Aliases;
 pub(crate) use import::for_link;
-pub use import::{Imported, NewConnectorBody, create, import_all};
+pub use import::{NewConnectorBody, create, lines::import_all};
 pub use proxy::Clients;
 pub use view::{ConnectorBody, TestBody};
 

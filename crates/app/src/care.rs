@@ -8,6 +8,7 @@ use holdfast_core::{
     ports::{OAuthApps as _, StoreError},
     provider::{Auth, Revoke},
     refresh::TestReport,
+    visible,
 };
 use holdfast_store::Entry;
 use serde::{Deserialize, Serialize};
@@ -19,7 +20,6 @@ use crate::{
     app::App,
     giving_back::{GivenBack, Giving},
     hooks::subscriptions::{self, Leaving},
-    mail::text,
     problem::Problem,
     words,
 };
@@ -33,14 +33,7 @@ pub(crate) const NAME_RULE: &str = "has 1 to 100 characters, on one line, and no
 /// Whether people can call something this: one rule for connectors, agents, people, organisations and keys. A name that
 /// shows nothing could not be pressed, and one that turns the direction of what stands around it lies.
 pub(crate) fn is_name(text: &str) -> bool {
-    is_line(text, 100)
-}
-
-/// The same of a line of at most so many characters.
-pub(crate) fn is_line(text: &str, most: usize) -> bool {
-    (1..=most).contains(&text.chars().count())
-        && !text.chars().any(|c| c.is_control() || text::is_invisible(c) || matches!(c, '\u{2028}' | '\u{2029}'))
-        && text.chars().any(text::shows)
+    visible::is_line(text, 100)
 }
 
 /// What a test found, as it is kept beside the connector and shown on its page.
@@ -122,7 +115,7 @@ pub(crate) async fn test(app: &Arc<App>, known: &Snapshot, actor: &str) -> Resul
 
 /// Who the provider says the credential speaks for, as it is kept: on one line each, and no longer than a page shows.
 pub(crate) fn identity_json(identity: &Identity) -> Value {
-    let seen = |c: &char| !c.is_control() && !text::is_invisible(*c);
+    let seen = |c: &char| !c.is_control() && !visible::is_invisible(*c);
     let plain = |text: &str| text.chars().filter(seen).take(200).collect::<String>();
     let optional = |text: &Option<String>| text.as_deref().map(plain);
     json!({

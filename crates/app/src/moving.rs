@@ -5,6 +5,10 @@
 
 mod n8n;
 mod nango;
+mod plan;
+mod values;
+
+pub(crate) use plan::{Meeting, Plan, There};
 
 use clap::ValueEnum;
 use holdfast_core::{Providers, provider::ApiKeyAuth};
@@ -46,6 +50,26 @@ impl Format {
         }
     }
 
+    /// What it has to be, for people.
+    pub(crate) fn is(self) -> &'static str {
+        match self {
+            Self::Holdfast => "JSON lines, each as for POST /api/v1/connectors",
+            Self::Nango => {
+                "Nango's connections with their credentials, as GET /connections/{connectionId} answers each"
+            }
+            Self::N8n => "n8n's credentials, as `n8n export:credentials --all --decrypted` writes them",
+        }
+    }
+
+    /// Fields that such an export has, and no connector of ours.
+    pub(crate) fn marks(self) -> &'static [&'static str] {
+        match self {
+            Self::Holdfast => &[],
+            Self::Nango => &["connection_id", "connections", "provider_config_key"],
+            Self::N8n => &["data", "nodesAccess"],
+        }
+    }
+
     /// The connections of an export: of an array, of an object that lists them, or one after the other.
     pub(crate) fn items(value: Value) -> Vec<Value> {
         match value {
@@ -57,16 +81,6 @@ impl Format {
             other => vec![other],
         }
     }
-}
-
-/// A text field that is there and not empty.
-fn text<'a>(value: &'a Value, field: &str) -> Option<&'a str> {
-    value.get(field)?.as_str().map(str::trim).filter(|text| !text.is_empty())
-}
-
-/// The first of these fields that is there.
-fn first<'a>(value: &'a Value, fields: &[&str]) -> Option<&'a str> {
-    fields.iter().find_map(|field| text(value, field))
 }
 
 /// A user name and a password, as the provider's key: at some the key is the user name, and the password means nothing.

@@ -117,11 +117,11 @@ async fn log(request: Request, next: Next) -> Response {
     response
 }
 
-/// Opens the port, with an error that says what to do.
-pub async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
-    TcpListener::bind(address).await.with_context(|| {
-        format!("cannot listen on {address}; is another service there? Choose another with --listen ADDRESS:PORT")
-    })
+/// Opens the port, with an error that says what to do: `flag` chooses another.
+pub async fn listen(address: SocketAddr, flag: &str) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address)
+        .await
+        .with_context(|| format!("cannot listen on {address}; is another service there? Choose another with {flag}"))
 }
 
 /// Serves until `end`, then drains: no new requests, the ones under way are answered, and no exchange is cut off.

@@ -12,6 +12,7 @@
 //! - [`mirror`]: what a helpdesk's adapter reads so that its tickets are known here too.
 //! - [`agent`], [`tool`], [`playbook`]: who acts, what it may do, and the runner that needs no AI.
 //! - [`job`]: background work that is stored before it is done.
+//! - [`visible`]: what people see of a text.
 
 pub mod agent;
 pub mod api_client;
@@ -39,6 +40,7 @@ pub mod schema;
 pub mod testkit;
 pub mod ticket;
 pub mod tool;
+pub mod visible;
 pub mod webhook;
 pub mod wire;
 

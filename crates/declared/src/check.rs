@@ -6,6 +6,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use holdfast_core::{
     provider::{About, AuthKind, Scope},
+    visible,
     webhook::{Encoding, Signature, Stamp, StampUnit},
 };
 use http::{HeaderName, HeaderValue, Method};
@@ -33,6 +34,9 @@ const RESERVED_HEADERS: &[&str] = &[
     "proxy-authorization",
     "transfer-encoding",
 ];
+
+/// Characters of what people read.
+const LONGEST_WORDS: usize = 300;
 
 const KEYS: &str = "docs/providers.md lists the keys";
 
@@ -151,12 +155,33 @@ impl Checker<'_> {
             ("account.rule", &account.rule),
             ("account.example", &account.example),
         ] {
-            if text.trim().is_empty() || text.chars().any(char::is_control) || text.chars().count() > 300 {
-                return self.wrong(key, "it is empty, or no single line", "write what people read there");
-            }
+            self.is_for_people(key, text)?;
+        }
+        let others =
+            [("key_help", &file.key_help), ("user_label", &file.user_label), ("user_example", &file.user_example)];
+        for (key, text) in others {
+            text.as_ref().map_or(Ok(()), |text| self.is_for_people(key, text))?;
+        }
+        for (name, words) in &file.scopes {
+            self.is_for_people(&format!("scopes.{name}"), words)?;
         }
         if file.closed_paths.iter().any(|path| path.trim_matches('/').is_empty()) {
             return self.wrong("closed_paths", "one is empty", "write a path below base_url, such as \"oauth\"");
+        }
+        Ok(())
+    }
+
+    /// One line, with nothing in it or around it that nobody sees: two names that look alike would be two things.
+    fn is_for_people(&self, key: &str, text: &str) -> Result<(), Fault> {
+        let remedy = "write what people read there";
+        if text.trim().is_empty() || text.chars().any(char::is_control) || text.chars().count() > LONGEST_WORDS {
+            return self.wrong(key, "it is empty, or no single line", remedy);
+        }
+        if text.trim() != text {
+            return self.wrong(key, "it begins or ends with a space", "take that space out");
+        }
+        if !visible::is_line(text, LONGEST_WORDS) {
+            return self.wrong(key, "it holds characters that nobody sees", "type it anew, without them");
         }
         Ok(())
     }

@@ -94,6 +94,14 @@ fn what_is_wrong_with_a_file_is_said_with_line_key_reason_and_remedy() {
             "timestamp",
         ),
         ("[scopes]", "[scopes", "the file", ""),
+        ("\"Acme\"", "\"Acme \"", "name", "begins or ends with a space"),
+        ("\"Acme\"", "\"\u{a0}Acme\"", "name", "begins or ends with a space"),
+        ("\"Acme\"", "\"Ac\u{200b}me\"", "name", "nobody sees"),
+        ("\"Acme\"", "\"\u{202e}emcA\"", "name", "nobody sees"),
+        ("\"Acme\"", "\"\u{3164}\"", "name", "nobody sees"),
+        ("\"Acme\"", "\"Ac\\nme\"", "name", "no single line"),
+        ("\"Acme name\"", "\"Acme\u{ad} name\"", "account.label", "nobody sees"),
+        ("\"Read\"", "\"Read \"", "scopes.read", "begins or ends with a space"),
     ] {
         assert!(GOOD.contains(from), "{from}");
         let text = GOOD.replacen(from, to, 1);

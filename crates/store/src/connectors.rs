@@ -88,31 +88,20 @@ impl Store {
         self.make_connector(new, true).await
     }
 
-    /// Many in one transaction, each as if alone: what is in the way of one keeps no other from being made. With each,
-    /// whether it has to be alone: see [`Self::create_connector_alone`].
-    pub async fn create_connectors(&self, new: &[(&NewConnector, bool)]) -> Result<Vec<Option<Created>>, StoreError> {
-        let doing = "make connectors";
+    async fn make_connector(&self, new: &NewConnector, alone: bool) -> Result<Option<Created>, StoreError> {
+        let doing = "make a connector";
         let tx = self.transaction(doing).await?;
-        let mut made = Vec::with_capacity(new.len());
-        for (new, alone) in new {
-            made.push(self.make(&tx, new, *alone).await?);
-        }
+        let made = self.make(&tx, new, alone).await?;
         tx.commit().await.map_err(failed(doing))?;
-        for (created, (new, _)) in made.iter().zip(new) {
-            if let Some(Created::New(connector)) = created {
-                self.connector_changed(connector);
-                self.events_told(std::slice::from_ref(&new.org));
-            }
+        if let Some(Created::New(connector)) = &made {
+            self.connector_changed(connector);
+            self.events_told(std::slice::from_ref(&new.org));
         }
         Ok(made)
     }
 
-    async fn make_connector(&self, new: &NewConnector, alone: bool) -> Result<Option<Created>, StoreError> {
-        Ok(self.create_connectors(&[(new, alone)]).await?.pop().expect("each has its answer"))
-    }
-
     /// In this transaction; what is not made leaves nothing in it.
-    async fn make(
+    pub(crate) async fn make(
         &self,
         tx: &Patient<DatabaseTransaction>,
         new: &NewConnector,

@@ -21,6 +21,7 @@ mod expiring;
 mod extras;
 mod grants;
 mod health;
+mod imports;
 mod incidents;
 mod instance;
 mod invitations;
@@ -72,6 +73,7 @@ pub use event_endpoints::{
 };
 pub use events::{NewEvent, Published, StoredEvent};
 pub use grants::{Connected, Grant, Granted};
+pub use imports::{Import, Imported, Met};
 pub use incidents::OpenIncident;
 pub use invitations::{Accept, Accepted, Invitation, InvitationNow, Invited, NewInvitation, Touched};
 pub use jobs::{

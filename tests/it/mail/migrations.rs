@@ -4,7 +4,11 @@ use std::{sync::Arc, time::Duration};
 
 use holdfast_app::admin::{self, Ask};
 use holdfast_core::Role;
-use holdfast_tests::{database::Database, on_both};
+use holdfast_tests::{
+    database::Database,
+    days::{deadline, deadline_in_words},
+    on_both,
+};
 use serde_json::{Value, json};
 
 use super::{Post, sent};
@@ -89,17 +93,16 @@ async fn what_was_done_or_ended_before_it_was_told_is_not_told(db: Arc<Database>
     post.person("ada@acme.example", Role::Owner).await;
     let support = post.connector("acme", "Acme support").await;
 
-    let day = || "2999-04-01".to_owned();
-    let ended = post.migration(day()).await;
+    let ended = post.migration(deadline()).await;
     post.ask(Ask::MigrationEnd { id: ended }).await;
     assert_eq!(post.look().await, sent(0));
-    let done = post.migration(day()).await;
+    let done = post.migration(deadline()).await;
     post.mend(&support).await;
     assert_eq!(post.look().await, sent(0));
 
     post.ask(Ask::MigrationEnd { id: done }).await;
-    post.migration(day()).await;
+    post.migration(deadline()).await;
     assert_eq!(post.look().await, sent(1));
-    let subject = "1 connector of Acme has to be reconnected by 1 April 2999 (Zendesk)";
+    let subject = format!("1 connector of Acme has to be reconnected by {} (Zendesk)", deadline_in_words());
     assert_eq!(post.subjects("ada@acme.example").await, [subject]);
 }

@@ -70,7 +70,7 @@ async fn run() -> anyhow::Result<()> {
     }
     let mut config = Config::load(&sources)?;
     logging::init(&config.log, "info");
-    let listener = serve::listen(config.listen).await?;
+    let listener = serve::listen(config.listen, "HOLDFAST_LISTEN").await?;
     config.listen = listener.local_addr()?;
     let pool = sqlx::pool::PoolOptions::new().max_connections(8).connect_lazy(config.database.url.expose_secret())?;
     let seams = Seams::system(&config)?;

@@ -13,7 +13,7 @@ use super::{
     webhooks,
 };
 use crate::{
-    api::{self, ConnectorBody, Imported},
+    api::{self, ConnectorBody},
     app::App,
     care,
     keys::{self, SCOPES},
@@ -199,26 +199,7 @@ pub async fn run(app: &Arc<App>, ask: Ask) -> Result<Value, Refused> {
         }
         Ask::ConnectorImport { org, from, items, dry_run } => {
             let org = one_org(app, org.as_deref()).await?;
-            let report = |made: Result<Imported, Problem>| match made {
-                Ok(Imported { id, lacks_app }) => {
-                    let (status, detail) = match id {
-                        Some(id) => ("imported", id.to_string()),
-                        None => ("right", "It would be imported.".to_owned()),
-                    };
-                    let warning = lacks_app.map(|name| {
-                        format!(
-                            "There is no OAuth app of {name} here to renew it: set up the one that its tokens were given to."
-                        )
-                    });
-                    json!({ "status": status, "detail": detail, "warning": warning })
-                }
-                Err(problem) => {
-                    let status = if problem.code() == "connector_exists" { "unchanged" } else { "failed" };
-                    json!({ "status": status, "detail": problem.detail() })
-                }
-            };
-            let made = api::import_all(app, &org, from, &items, dry_run).await;
-            Ok(made.into_iter().map(report).collect())
+            Ok(Value::Array(api::import_all(app, &org, from, &items, dry_run).await))
         }
         Ask::MigrationStart { provider, deadline, reason, only_endless, dry_run } => {
             let (deadline, reason) = (deadline.as_deref(), reason.as_deref());

@@ -1,15 +1,21 @@
 //! Migrations of providers: have connectors reconnected by a day, and see who has.
 
-use chrono::{DateTime, NaiveDate, Utc};
-use holdfast_core::ports::{Changed, StoreError};
+use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
+use holdfast_core::{
+    ports::{Changed, StoreError},
+    visible,
+};
 use holdfast_store::{MigrationProgress, MigrationStart, NewMigration};
 use serde_json::{Value, json};
 
 use super::Refused;
-use crate::{app::App, called, care};
+use crate::{app::App, called};
 
 /// Characters of a reason: it stands in a mail and above a list.
 pub(crate) const REASON: usize = 300;
+
+/// Years from now to a deadline. Providers give months; what lies further is a slip of the pen, and nobody acts on it.
+pub(crate) const YEARS: i64 = 10;
 
 /// A migration that somebody wants to start.
 pub(crate) struct Wanted<'a> {
@@ -31,7 +37,10 @@ pub(crate) enum Wrong {
     Provider,
     NoDeadline,
     NotADay,
-    NotAhead(NaiveDate),
+    /// Today or before; with the first day that is ahead.
+    NotAhead(NaiveDate, NaiveDate),
+    /// With the last day that can be meant.
+    TooFar(NaiveDate, NaiveDate),
     NoReason,
     NotALine,
     /// This one is.
@@ -65,14 +74,17 @@ fn checked<'a>(app: &App, wanted: &Wanted<'a>, at: DateTime<Utc>) -> Result<NewM
     }
     let deadline: Option<NaiveDate> = given(wanted.deadline).map(str::parse).transpose().map_err(|_| Wrong::NotADay)?;
     let reason = given(wanted.reason);
+    let today = at.date_naive();
+    let (first, last) = (today + TimeDelta::days(1), today + TimeDelta::days(365 * YEARS));
     match deadline {
         None if !dry_run => return Err(Wrong::NoDeadline),
-        Some(day) if day <= at.date_naive() => return Err(Wrong::NotAhead(day)),
+        Some(day) if day < first => return Err(Wrong::NotAhead(day, first)),
+        Some(day) if day > last => return Err(Wrong::TooFar(day, last)),
         _ => {}
     }
     match reason {
         None if !dry_run => return Err(Wrong::NoReason),
-        Some(reason) if !care::is_line(reason, REASON) => return Err(Wrong::NotALine),
+        Some(reason) if !visible::is_line(reason, REASON) => return Err(Wrong::NotALine),
         _ => {}
     }
     Ok(NewMigration { provider, reason, deadline, only_endless, at, dry_run })
@@ -91,7 +103,13 @@ pub(super) async fn start(app: &App, wanted: &Wanted<'_>) -> Result<Value, Refus
                 let typed = wanted.deadline.unwrap_or_default();
                 format!("{typed:?} is not a day; the deadline is one such as 2027-04-01")
             }
-            Wrong::NotAhead(day) => format!("the deadline {day} is not ahead; it is the last day to reconnect on"),
+            Wrong::NotAhead(day, first) => format!(
+                "the deadline {day} is not ahead: it is the last day to reconnect on, and whoever is told today needs \
+                 time; the earliest is {first}"
+            ),
+            Wrong::TooFar(day, last) => format!(
+                "the deadline {day} is more than {YEARS} years ahead, and nobody would act by it; the latest is {last}"
+            ),
             Wrong::NoReason => {
                 "why? People are asked to act: say it to them in a line, --reason 'Zendesk ends old tokens'".to_owned()
             }

@@ -27,6 +27,9 @@ pub(super) fn problem(words: &str) -> Problem {
         return Problem::invalid(&field, format!("{field} is given twice."));
     }
     let Some((found, expected)) = words.rsplit_once(", expected ") else {
+        if !path.is_empty() && MOMENTS.contains(&words) {
+            return said(path, format!("{path} is no moment: write one such as {MOMENT}."));
+        }
         return said(path, format!("It cannot be read: {}.", without_values(words)));
     };
     let what = if path.is_empty() { "The body" } else { path };
@@ -35,6 +38,19 @@ pub(super) fn problem(words: &str) -> Problem {
     }
     said(path, format!("{what} is {}, and has to be {}.", kind(found), wanted(expected)))
 }
+
+/// How a moment is written.
+const MOMENT: &str = "2026-11-29T19:04:00Z";
+
+/// What chrono says of a text that is none.
+const MOMENTS: [&str; 6] = [
+    "input contains invalid characters",
+    "input is not enough for unique date and time",
+    "input is out of range",
+    "no possible date and time matching input",
+    "premature end of input",
+    "trailing input",
+];
 
 /// What axum puts before them.
 const FRAMES: [&str; 3] = [
@@ -106,7 +122,7 @@ fn wanted(expected: &str) -> String {
         text if whole(text) => "a whole number".to_owned(),
         text if text.contains('`') => format!("one of: {}", choices(text)),
         text if text.contains("RFC 3339") || text.contains("date and time") => {
-            "a moment such as 2026-11-29T19:04:00Z".to_owned()
+            format!("a moment such as {MOMENT}")
         }
         text => without_values(text),
     }
@@ -156,6 +172,16 @@ mod tests {
                 "name is a number, and has to be a text.",
             ),
             ("premature end of input", None, "It cannot be read: premature end of input."),
+            (
+                "credential.expires_at: input contains invalid characters at line 1 column 9",
+                Some("credential.expires_at"),
+                "credential.expires_at is no moment: write one such as 2026-11-29T19:04:00Z.",
+            ),
+            (
+                "credential.expires_at: premature end of input",
+                Some("credential.expires_at"),
+                "credential.expires_at is no moment: write one such as 2026-11-29T19:04:00Z.",
+            ),
         ] {
             let problem = problem(words);
 

@@ -1,7 +1,9 @@
 //! The body of `POST /connectors`, also a line of `connector import`: a connector, with or without a credential that
 //! comes from another system.
 
-use std::{collections::BTreeMap, fmt::Display, sync::Arc};
+pub(super) mod lines;
+
+use std::{collections::BTreeMap, sync::Arc};
 
 use axum::http::StatusCode;
 use chrono::{DateTime, TimeDelta, Utc};
@@ -12,12 +14,11 @@ use holdfast_core::{
 };
 use holdfast_store::{Created, NewConnector};
 use secrecy::{ExposeSecret, SecretString};
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use url::Url;
 use utoipa::ToSchema;
 
-use super::garbled;
-use crate::{app::App, care, moving::Format, problem::Problem};
+use crate::{app::App, care, problem::Problem};
 
 /// A connector to be made.
 #[derive(Deserialize, ToSchema)]
@@ -72,7 +73,8 @@ fn exists(account: &Account, id: &ConnectorId) -> Problem {
 }
 
 fn alias_taken(id: &ConnectorId) -> Problem {
-    Problem::conflict("alias_taken", "Another connector has this alias; nothing was changed.", id)
+    let detail = "Another connector has this alias; nothing was changed. Give it another one.";
+    Problem::conflict("alias_taken", detail, id)
 }
 
 /// A connector for a connect link: a new one, or the org's own on that account.
@@ -121,16 +123,14 @@ struct Prepared {
 }
 
 impl Prepared {
-    /// `None`: another connector, of whomever, has what this one would have.
-    fn alone_or(&self, created: Option<Created>) -> Result<Created, Problem> {
-        created.ok_or_else(|| {
-            let detail = format!(
-                "{} is connected on this installation already, or about to be, and {} gives an app one access to an \
-                 account: one of the two would end the other. Disconnect it there first. Nothing was changed.",
-                self.account.display, self.provider
-            );
-            Problem::new(StatusCode::CONFLICT, "account_held", detail)
-        })
+    /// Another connector, of whomever, has what this one would have.
+    fn held(&self) -> Problem {
+        let detail = format!(
+            "{} is connected on this installation already, or about to be, and {} gives an app one access to an \
+             account: one of the two would end the other. Disconnect it there first. Nothing was changed.",
+            self.account.display, self.provider
+        );
+        Problem::new(StatusCode::CONFLICT, "account_held", detail)
     }
 
     /// Its tokens end and nobody here can renew them.
@@ -154,7 +154,7 @@ async fn put(app: &App, prepared: &Prepared) -> Result<Created, Problem> {
     } else {
         Some(app.store.create_connector(&prepared.new).await?)
     };
-    prepared.alone_or(created)
+    created.ok_or_else(|| prepared.held())
 }
 
 /// All checks, and nothing written.
@@ -264,7 +264,9 @@ fn credential(
     {
         let usable = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
         if secret.as_ref().is_some_and(|secret| !usable(secret.expose_secret())) {
-            return invalid(field, "It is empty or holds characters that no HTTP header may hold.");
+            let detail = "It is empty, or holds a space, a line break or another character that no HTTP header may \
+                          hold: copy it anew, in one piece.";
+            return invalid(field, detail);
         }
     }
     let key_auth = provider.key_auth(account);
@@ -379,120 +381,6 @@ fn split(scope: &str, facts: &OAuth2) -> Vec<String> {
 fn due_at(app: &App, account: &Account, auth: &Auth, secret: &Secret) -> Option<DateTime<Utc>> {
     let (Auth::OAuth2(facts), Some(tokens)) = (auth, secret.tokens()) else { return None };
     timing::due_at(tokens, facts.refresh_life, &CredentialId::from(account.id.as_str()), &app.config.engine())
-}
-
-/// A line of an import that was read and checked.
-struct Line {
-    prepared: Prepared,
-    /// In place of an alias that another connector has.
-    longer_alias: Option<String>,
-}
-
-/// A connection of an import that is taken.
-pub struct Imported {
-    /// What it is here; `None`: it is right, and would be made.
-    pub id: Option<ConnectorId>,
-    /// Its tokens end, and there is no OAuth app of this provider here to renew them.
-    pub lacks_app: Option<&'static str>,
-}
-
-/// Connections of an import, stored together; with `dry_run` they are checked alone.
-pub async fn import_all(
-    app: &App,
-    org: &OrgId,
-    from: Format,
-    items: &[String],
-    dry_run: bool,
-) -> Vec<Result<Imported, Problem>> {
-    let mut lines = Vec::with_capacity(items.len());
-    for item in items {
-        lines.push(read(app, org, from, item).await);
-    }
-    if dry_run {
-        let mut reports = Vec::with_capacity(lines.len());
-        for line in lines {
-            reports.push(match line {
-                Ok(line) => {
-                    let lacks_app = line.prepared.lacks_app();
-                    would_be_made(app, org, &line).await.map(|()| Imported { id: None, lacks_app })
-                }
-                Err(problem) => Err(problem),
-            });
-        }
-        return reports;
-    }
-    let ready: Vec<_> = lines.iter().flatten().map(|line| (&line.prepared.new, line.prepared.alone)).collect();
-    // Where they cannot be stored together, each finds its own trouble.
-    let mut together = app.store.create_connectors(&ready).await.unwrap_or_default().into_iter();
-    let mut reports = Vec::with_capacity(lines.len());
-    for line in lines {
-        reports.push(match line {
-            Ok(line) => {
-                let lacks_app = line.prepared.lacks_app();
-                let created = match together.next() {
-                    Some(created) => line.prepared.alone_or(created),
-                    None => put(app, &line.prepared).await,
-                };
-                match created {
-                    Ok(created) => made(app, line, created).await.map(|id| Imported { id: Some(id), lacks_app }),
-                    Err(problem) => Err(problem),
-                }
-            }
-            Err(problem) => Err(problem),
-        });
-    }
-    reports
-}
-
-async fn read(app: &App, org: &OrgId, from: Format, item: &str) -> Result<Line, Problem> {
-    let (body, longer_alias) = if from == Format::Holdfast {
-        (body(&mut serde_json::Deserializer::from_str(item))?, None)
-    } else {
-        let moved = from.read(app.providers(), item).map_err(|why| Problem::invalid("line", why))?;
-        (body(moved.body)?, moved.longer_alias)
-    };
-    let longer_alias = longer_alias.map(|alias| checked_alias(&alias)).transpose()?;
-    Ok(Line { prepared: prepare(app, org, body).await?, longer_alias })
-}
-
-/// A connector's body; what is wrong is said with the field that it is wrong in.
-fn body<'de, D>(item: D) -> Result<NewConnectorBody, Problem>
-where
-    D: Deserializer<'de>,
-    D::Error: Display,
-{
-    serde_path_to_error::deserialize(item).map_err(|error| {
-        let problem = garbled::problem(&error.to_string());
-        Problem::invalid("line", format!("This is not a connector. {}", problem.detail()))
-    })
-}
-
-/// What became of a line, once it was tried.
-async fn made(app: &App, line: Line, mut created: Created) -> Result<ConnectorId, Problem> {
-    let Line { mut prepared, longer_alias } = line;
-    // Ids of other systems are often those of customers, who connect several services.
-    if matches!(created, Created::AliasTaken(_)) && longer_alias.is_some() {
-        prepared.new.alias = longer_alias;
-        created = put(app, &prepared).await?;
-    }
-    prepared.id_of(created)
-}
-
-async fn would_be_made(app: &App, org: &OrgId, line: &Line) -> Result<(), Problem> {
-    let Prepared { new, account, .. } = &line.prepared;
-    if let Some(there) = app.store.find_account(org, &new.provider, &account.id).await? {
-        return Err(exists(account, &there.id));
-    }
-    let Some(alias) = &new.alias else { return Ok(()) };
-    for alias in [Some(alias), line.longer_alias.as_ref()].into_iter().flatten() {
-        if app.store.find_connector(org, alias).await?.is_none() {
-            return Ok(());
-        }
-    }
-    match app.store.find_connector(org, alias).await? {
-        Some(there) => Err(alias_taken(&there.snapshot.connector)),
-        None => Ok(()),
-    }
 }
 
 /// Serde's words without the values that they repeat: ``invalid type: string "secret"`` and ``integer `4711` `` must not

@@ -8,14 +8,15 @@ use std::{
     process::ExitCode,
 };
 
-use anyhow::Context;
+use anyhow::{Context, anyhow, bail, ensure};
+use clap::ValueEnum as _;
 use serde_json::{Value, json};
 
 use super::{Output, ask::text};
 use crate::{
     admin::{Admin, Ask},
     config::Config,
-    moving::Format,
+    moving::{Format, Plan},
 };
 
 /// So many are asked for at once; the server stores them together.
@@ -28,8 +29,45 @@ const LONGEST_LINE_BYTES: usize = 256 * 1024;
 struct Counts {
     made: u64,
     right: u64,
+    aliased: u64,
     there: u64,
     failed: u64,
+}
+
+impl Counts {
+    fn of(&mut self, status: &str) -> &mut u64 {
+        match status {
+            "imported" => &mut self.made,
+            "right" => &mut self.right,
+            "aliased" => &mut self.aliased,
+            "unchanged" => &mut self.there,
+            _ => &mut self.failed,
+        }
+    }
+
+    fn is_none(&self) -> bool {
+        self.made + self.right + self.aliased + self.there + self.failed == 0
+    }
+
+    fn said(&self, dry_run: bool) -> String {
+        let Self { made, right, aliased, there, failed } = self;
+        if dry_run {
+            return format!("{right} right, {there} unchanged, {failed} failed; nothing was written");
+        }
+        let aliased = if *aliased > 0 { format!(" {aliased} aliased,") } else { String::new() };
+        format!("{made} imported,{aliased} {there} unchanged, {failed} failed")
+    }
+}
+
+/// What is asked, of whom, and how it is told.
+struct Import<'a> {
+    admin: Admin,
+    org: Option<&'a str>,
+    from: Format,
+    dry_run: bool,
+    output: Output,
+    plan: Plan,
+    counts: Counts,
 }
 
 pub(super) async fn run(
@@ -45,22 +83,15 @@ pub(super) async fn run(
         let opened = File::open(file).with_context(|| format!("cannot read {}", file.display()))?;
         Box::new(BufReader::new(opened))
     };
-    let mut items = match from {
-        Format::Holdfast => lines(input),
-        _ => connections(input)?,
-    };
-    let mut admin = Admin::reach(config).await?;
-    let mut counts = Counts::default();
-    let done = import(&mut admin, org.as_deref(), (from, dry_run), &mut *items, output, &mut counts).await;
+    let admin = Admin::reach(config).await?;
+    let (plan, counts) = (Plan::default(), Counts::default());
+    let mut import = Import { admin, org: org.as_deref(), from, dry_run, output, plan, counts };
+    let done = import.all(input).await;
+    let Import { admin, counts, .. } = import;
     admin.end().await;
-    let Counts { made, right, there, failed } = counts;
-    if dry_run {
-        eprintln!("{right} right, {there} unchanged, {failed} failed; nothing was written");
-    } else {
-        eprintln!("{made} imported, {there} unchanged, {failed} failed");
-    }
     done?;
-    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    eprintln!("{}", counts.said(dry_run));
+    Ok(if counts.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 type Items = Box<dyn Iterator<Item = anyhow::Result<Item>>>;
@@ -101,65 +132,117 @@ fn line(input: &mut dyn BufRead) -> io::Result<Option<Result<String, &'static st
 }
 
 /// Another system's: JSON, counted by connection.
-fn connections(mut input: Box<dyn BufRead>) -> anyhow::Result<Items> {
-    let mut whole = String::new();
-    input.read_to_string(&mut whole).context("cannot read the export")?;
+fn connections(mut input: Box<dyn BufRead>, from: Format) -> anyhow::Result<Items> {
+    let mut whole = Vec::new();
+    input.read_to_end(&mut whole).context("cannot read the export")?;
+    let whole = String::from_utf8(whole).map_err(|error| {
+        let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = good.split(|byte| *byte == b'\n').count();
+        anyhow!(
+            "line {line}: the export is not UTF-8 there: save it as UTF-8, and import it again; nothing was imported"
+        )
+    })?;
     let values = serde_json::Deserializer::from_str(whole.trim_start_matches('\u{feff}')).into_iter::<Value>();
     let values: Vec<_> = values.collect::<Result<_, _>>().map_err(|error| {
         let (line, column) = (error.line(), error.column());
-        anyhow::anyhow!("the export is not JSON: line {line}, column {column}; nothing was imported")
+        anyhow!("the export is not JSON: line {line}, column {column}; nothing was imported")
     })?;
-    let items = values.into_iter().flat_map(Format::items).map(|item| Ok(item.to_string()));
+    let items: Vec<_> = values.into_iter().flat_map(Format::items).map(|item| Ok(item.to_string())).collect();
+    ensure!(
+        !items.is_empty(),
+        "there is no connection in it, and nothing was imported; what it has to be is {}",
+        from.is()
+    );
     Ok(Box::new((1..).zip(items).map(Ok)))
 }
 
-async fn import(
-    admin: &mut Admin,
-    org: Option<&str>,
-    (from, dry_run): (Format, bool),
-    items: &mut dyn Iterator<Item = anyhow::Result<Item>>,
-    output: Output,
-    counts: &mut Counts,
-) -> anyhow::Result<()> {
-    // What is counted: an export of others is one text, whose lines say nothing.
-    let one = if from == Format::Holdfast { "line" } else { "connection" };
-    loop {
-        let batch: Vec<_> = items.take(TOGETHER).collect::<anyhow::Result<_>>()?;
-        if batch.is_empty() {
-            return Ok(());
+/// Lines that are another system's export: said once, in place of an error for each.
+fn are_ours(first: &str) -> anyhow::Result<()> {
+    let line = first.trim_start();
+    let looks_like = match serde_json::from_str::<Value>(line) {
+        Ok(Value::Object(object)) => {
+            let theirs = |format: &Format| format.marks().iter().any(|field| object.contains_key(*field));
+            [Format::Nango, Format::N8n].into_iter().find(theirs)
         }
-        let items = batch.iter().filter_map(|(_, item)| item.clone().ok()).collect();
-        let ask = Ask::ConnectorImport { org: org.map(str::to_owned), from, items, dry_run };
-        let answer = admin.ask(ask).await?;
-        let mut answered = 0;
-        let mut said = |item: &Result<String, &str>| {
-            if let Err(why) = item {
-                return ("failed".to_owned(), (*why).to_owned(), None);
-            }
-            answered += 1;
-            match &answer {
-                Ok(reports) => {
-                    let report = &reports[answered - 1];
-                    (text(&report["status"]), text(&report["detail"]), report["warning"].as_str())
-                }
-                Err(refused) => ("failed".to_owned(), refused.message.clone(), None),
-            }
+        // Written over several lines, or all in one.
+        _ if line.starts_with('[') || line.trim_end() == "{" => {
+            bail!(
+                "line 1: this begins a JSON text of several lines or connections, and our own form has one connector a \
+                 line; if it is another system's export, say which: --from nango or --from n8n. Nothing was imported"
+            )
+        }
+        _ => None,
+    };
+    match looks_like {
+        None => Ok(()),
+        Some(theirs) => bail!(
+            "line 1: this is no connector, it looks like {}; say so with --from {}. Nothing was imported",
+            theirs.is(),
+            theirs.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+        ),
+    }
+}
+
+impl Import<'_> {
+    async fn all(&mut self, input: Box<dyn BufRead>) -> anyhow::Result<()> {
+        // What is wrong with the organisation is said at once, and once.
+        self.ask(Vec::new()).await?;
+        let mut items = match self.from {
+            Format::Holdfast => lines(input),
+            _ => connections(input, self.from)?,
         };
-        for (number, item) in &batch {
-            let (status, detail, warning) = said(item);
-            let count = match status.as_str() {
-                "imported" => &mut counts.made,
-                "right" => &mut counts.right,
-                "unchanged" => &mut counts.there,
-                _ => &mut counts.failed,
-            };
-            *count += 1;
-            let mut report = json!({ one: number, "status": status, "detail": detail });
-            if let Some(warning) = warning {
-                report["warning"] = json!(warning);
+        let mut first = true;
+        loop {
+            let batch: Vec<_> = items.by_ref().take(TOGETHER).collect::<anyhow::Result<_>>()?;
+            let Some((_, item)) = batch.first() else { return Ok(()) };
+            if let (true, Format::Holdfast, Ok(line)) = (first, self.from, item) {
+                are_ours(line)?;
             }
-            let warning = warning.map(|warning| format!(". {warning}")).unwrap_or_default();
-            output.print(&report, || format!("{one} {number}: {status}: {detail}{warning}"))?;
+            first = false;
+            self.batch(batch).await?;
         }
+    }
+
+    async fn ask(&mut self, items: Vec<String>) -> anyhow::Result<Vec<Value>> {
+        let ask =
+            Ask::ConnectorImport { org: self.org.map(str::to_owned), from: self.from, items, dry_run: self.dry_run };
+        let so_far = self.counts.said(self.dry_run);
+        match self.admin.ask(ask).await? {
+            Ok(Value::Array(reports)) => Ok(reports),
+            Ok(_) => bail!("the server answers otherwise than expected: is it of another version? So far: {so_far}"),
+            Err(refused) if self.counts.is_none() => bail!("{}", refused.message),
+            Err(refused) => bail!("{}; so far: {so_far}", refused.message),
+        }
+    }
+
+    async fn batch(&mut self, batch: Vec<Item>) -> anyhow::Result<()> {
+        // What is counted: an export of others is one text, whose lines say nothing.
+        let one = if self.from == Format::Holdfast { "line" } else { "connection" };
+        let items = batch.iter().filter_map(|(_, item)| item.clone().ok()).collect();
+        let mut reports = self.ask(items).await?.into_iter();
+        for (number, item) in batch {
+            let mut report = match item {
+                Ok(_) => reports.next().context("the server has not answered for each line")?,
+                Err(why) => json!({ "status": "failed", "detail": why }),
+            };
+            if let Some(meets) = report.get_mut("meets").map(Value::take) {
+                let meets = serde_json::from_value(meets).context("the server answers otherwise than expected")?;
+                let (status, detail) = self.plan.next(one, number, meets);
+                // There is nothing to renew where nothing is made.
+                let warning = if status == "right" { report["warning"].take() } else { Value::Null };
+                report = json!({ "status": status, "detail": detail, "warning": warning });
+            }
+            let (status, detail) = (text(&report["status"]), text(&report["detail"]));
+            *self.counts.of(&status) += 1;
+            let mut said = json!({ one: number, "status": status, "detail": detail });
+            for more in ["field", "warning"] {
+                if report[more].is_string() {
+                    said[more] = report[more].take();
+                }
+            }
+            let warning = said["warning"].as_str().map(|warning| format!(". {warning}")).unwrap_or_default();
+            self.output.print(&said, || format!("{one} {number}: {status}: {detail}{warning}"))?;
+        }
+        Ok(())
     }
 }

@@ -111,7 +111,7 @@ pub(super) async fn attempt(
         );
     }
     let folder = tempfile::tempdir().context("there is no folder for temporary files")?;
-    let listener = serve::listen(([127, 0, 0, 1], port).into()).await?;
+    let listener = serve::listen(([127, 0, 0, 1], port).into(), "--port PORT").await?;
     let mut config = of_its_own(config, folder.path(), id);
     config.listen = listener.local_addr()?;
     let seams = Seams::system(&config)?;

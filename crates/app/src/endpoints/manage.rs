@@ -5,6 +5,7 @@ use holdfast_core::{
     OrgId,
     event::EventType,
     ports::{Changed, StoreError},
+    visible,
 };
 use holdfast_store::{EventEndpoint, MadeEventEndpoint, NewEventEndpoint, NewEventSecret, Stopped};
 use secrecy::SecretString;
@@ -13,7 +14,6 @@ use url::Url;
 use super::message;
 use crate::{
     app::App,
-    care,
     config::{PrivateHost, is_loopback},
     seams::{Guard, Way},
 };
@@ -101,7 +101,7 @@ pub(crate) fn name(endpoint: &EventEndpoint) -> String {
 /// What people call it; it may be empty.
 pub(crate) fn description(typed: &str) -> Result<&str, String> {
     let typed = typed.trim();
-    if typed.is_empty() || care::is_line(typed, LONGEST_DESCRIPTION) {
+    if typed.is_empty() || visible::is_line(typed, LONGEST_DESCRIPTION) {
         return Ok(typed);
     }
     Err(format!("A description is one line of at most {LONGEST_DESCRIPTION} characters."))

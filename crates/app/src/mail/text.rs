@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use holdfast_core::visible::is_invisible;
 use tera::{Filter, Kwargs, State};
 
 /// Text of people or providers on one line of at most `longest` characters, with an ellipsis where it was cut. Line
@@ -24,33 +25,6 @@ pub(crate) fn line(text: &str, longest: usize) -> String {
     }
     let cut: String = clean.chars().take(longest.saturating_sub(1)).collect();
     format!("{}…", cut.trim_end())
-}
-
-/// Format characters of Unicode that show nothing, but for the two joiners.
-pub(crate) fn is_invisible(c: char) -> bool {
-    matches!(c,
-        '\u{AD}' | '\u{61C}' | '\u{180E}' | '\u{200B}' | '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}'
-        | '\u{2060}'..='\u{206F}' | '\u{FE00}'..='\u{FE0E}' | '\u{FEFF}' | '\u{FFF9}'..='\u{FFFB}'
-        | '\u{E0000}'..='\u{E0FFF}')
-}
-
-/// Whether it shows something by itself: neither a space, nor a joiner, nor a letter that is blank.
-pub(crate) fn shows(c: char) -> bool {
-    let blank = matches!(
-        c,
-        '\u{34F}'
-            | '\u{115F}'
-            | '\u{1160}'
-            | '\u{17B4}'
-            | '\u{17B5}'
-            | '\u{200C}'
-            | '\u{200D}'
-            | '\u{2800}'
-            | '\u{3164}'
-            | '\u{FE0F}'
-            | '\u{FFA0}'
-    );
-    !blank && !c.is_whitespace() && !c.is_control() && !is_invisible(c)
 }
 
 /// For the text part: an address in it is not taken for a link.

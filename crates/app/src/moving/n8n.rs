@@ -4,7 +4,7 @@
 use holdfast_core::Providers;
 use serde_json::{Map, Value, json};
 
-use super::{Moved, body, first, no_account, pair, text};
+use super::{Moved, body, no_account, pair, values::At};
 
 /// What n8n calls a kind of credential, and whose it is.
 const TYPES: [(&str, &str); 26] = [
@@ -45,55 +45,63 @@ const ACCOUNTS: [&str; 6] = ["subdomain", "shopSubdomain", "domain", "account", 
 /// Where a credential holds a key.
 const KEYS: [&str; 5] = ["apiKey", "accessToken", "apiToken", "secretKey", "token"];
 
-/// What came beside the tokens and goes on being needed.
-const EXTRAS: [&str; 2] = ["instance_url", "api_domain"];
-
 pub(super) fn read(providers: &Providers, item: &Value) -> Result<Moved, String> {
-    let kind = text(item, "type").ok_or("There is no type in it: this is no credential of n8n.")?;
+    let item = At::whole(item);
+    let kind = item.text("type")?.ok_or("There is no type in it: this is no credential of n8n.")?;
     let known = TYPES.iter().find(|(theirs, _)| *theirs == kind);
     let (_, provider) = *known.ok_or(
         "n8n keeps this kind of credential for a service that Holdfast has no provider for. `holdfast provider list` \
          shows what there is; a file in providers.dir adds one.",
     )?;
-    let data = match item.get("data") {
-        Some(Value::String(_)) => {
-            return Err(
-                "This export is encrypted. Make one with `n8n export:credentials --all --decrypted`.".to_owned()
-            );
-        }
-        Some(data) if data.is_object() => data,
-        _ => return Err("There is no data in it: this is no credential of n8n.".to_owned()),
+    let data = item.at("data");
+    if data.value().is_string() {
+        return Err("This export is encrypted. Make one with `n8n export:credentials --all --decrypted`.".to_owned());
+    }
+    if !data.is_object() {
+        return Err("There is no data in it: this is no credential of n8n.".to_owned());
+    }
+    let account = match item.text("account")? {
+        Some(account) => account,
+        None => data.first(&ACCOUNTS)?.ok_or_else(|| no_account(provider, "data"))?,
     };
-    let account = text(item, "account").or_else(|| first(data, &ACCOUNTS));
-    let account = account.ok_or_else(|| no_account(provider, "data"))?;
-    let credential = match data.get("oauthTokenData").filter(|tokens| tokens.is_object()) {
-        Some(tokens) => tokens_of(data, tokens)?,
-        None => key_of(providers, kind, provider, account, data)?,
+    let tokens = data.at("oauthTokenData");
+    let credential = if tokens.is_object() {
+        tokens_of(&data, &tokens)?
+    } else {
+        key_of(providers, kind, provider, account, &data)?
     };
-    let alias = item.get("id").and_then(|id| match id {
+    let alias = match item.at("id").value() {
+        // Its ids were numbers once.
         Value::Number(number) => Some(format!("n8n-{number}")),
-        Value::String(id) if !id.is_empty() => Some(id.clone()),
-        _ => None,
-    });
+        _ => item.text("id")?.map(str::to_owned),
+    };
     let longer_alias = alias.as_ref().map(|alias| format!("{kind}:{alias}"));
-    Ok(Moved { body: body(provider, account, text(item, "name"), alias.as_deref(), credential), longer_alias })
+    Ok(Moved { body: body(provider, account, item.text("name")?, alias.as_deref(), credential), longer_alias })
 }
 
 /// Only the refresh token where there is one: n8n does not keep when it got the access token, so that nobody knows
 /// whether that still lives. The first use makes a new one.
-fn tokens_of(data: &Value, tokens: &Value) -> Result<Map<String, Value>, String> {
-    let field = ["refresh_token", "access_token"].into_iter().find(|field| text(tokens, field).is_some());
-    let field = field.ok_or("Nobody has given a consent for it in n8n: there is no token in it.")?;
-    let mut out = Map::from_iter([(field.to_owned(), json!(text(tokens, field)))]);
-    for (ours, value) in [("scope", text(tokens, "scope")), ("client_id", text(data, "clientId"))] {
+fn tokens_of(data: &At<'_>, tokens: &At<'_>) -> Result<Map<String, Value>, String> {
+    let (refresh, access) = (tokens.text("refresh_token")?, tokens.text("access_token")?);
+    let (field, token) = match (refresh, access) {
+        (Some(token), _) => ("refresh_token", token),
+        (None, Some(token)) => ("access_token", token),
+        (None, None) => return Err("Nobody has given a consent for it in n8n: there is no token in it.".to_owned()),
+    };
+    let mut out = Map::from_iter([(field.to_owned(), json!(token))]);
+    for (ours, value) in [("scope", tokens.text("scope")?), ("client_id", data.text("clientId")?)] {
         if let Some(value) = value {
             out.insert(ours.to_owned(), json!(value));
         }
     }
-    let of = |name: &&str| Some(((*name).to_owned(), json!(text(tokens, name)?)));
-    let mut extras: Map<_, _> = EXTRAS.iter().filter_map(of).collect();
-    if let Some(realm) = tokens.get("callbackQueryString").and_then(|query| text(query, "realmId")) {
-        extras.insert("realmId".to_owned(), json!(realm));
+    let mut extras = Map::new();
+    let realm = tokens.at("callbackQueryString").id("realmId")?;
+    for (name, value) in
+        [("instance_url", tokens.id("instance_url")?), ("api_domain", tokens.id("api_domain")?), ("realmId", realm)]
+    {
+        if let Some(value) = value {
+            extras.insert(name.to_owned(), json!(value));
+        }
     }
     if !extras.is_empty() {
         out.insert("extras".to_owned(), extras.into());
@@ -106,11 +114,11 @@ fn key_of(
     kind: &str,
     provider: &str,
     account: &str,
-    data: &Value,
+    data: &At<'_>,
 ) -> Result<Map<String, Value>, String> {
-    let key = first(data, &KEYS).ok_or("There is neither a token nor a key in it.")?;
+    let key = data.first(&KEYS)?.ok_or("There is neither a token nor a key in it.")?;
     let takes_keys = providers.find(provider).is_some_and(|found| found.about().takes_keys());
-    let (field, value) = match text(data, "email") {
+    let (field, value) = match data.text("email")? {
         _ if ACCESS_TOKENS.contains(&kind) => ("access_token", key.to_owned()),
         _ if !takes_keys => {
             return Err(format!(

@@ -5,7 +5,7 @@
 use holdfast_core::Providers;
 use serde_json::{Map, Value, json};
 
-use super::{Moved, body, first, no_account, pair, text};
+use super::{Moved, body, no_account, pair, values::At};
 
 /// Names that differ from ours; what is not here has the same one.
 const PROVIDERS: [(&str, &str); 16] = [
@@ -34,9 +34,11 @@ const ACCOUNTS: [&str; 7] = ["subdomain", "shop", "domain", "tenant", "oktaDomai
 const EXTRAS: [&str; 6] = ["instance_url", "api_domain", "realmId", "cloudId", "tenant_id", "portalId"];
 
 pub(super) fn read(providers: &Providers, item: &Value) -> Result<Moved, String> {
-    let id = text(item, "connection_id").ok_or("There is no connection_id in it: this is no connection of Nango.")?;
-    let key = text(item, "provider_config_key");
-    let foreign = text(item, "provider").or(key).ok_or("There is no provider in it.")?;
+    let item = At::whole(item);
+    let id = item.text("connection_id")?;
+    let id = id.ok_or("There is no connection_id in it: this is no connection of Nango.")?;
+    let key = item.text("provider_config_key")?;
+    let foreign = item.text("provider")?.or(key).ok_or("There is no provider in it.")?;
     let provider = PROVIDERS.iter().find(|(theirs, _)| *theirs == foreign).map_or(foreign, |(_, ours)| *ours);
     if providers.find(provider).is_none() {
         return Err(format!(
@@ -44,13 +46,18 @@ pub(super) fn read(providers: &Providers, item: &Value) -> Result<Moved, String>
              providers.dir adds one."
         ));
     }
-    let config = item.get("connection_config").unwrap_or(&Value::Null);
-    let account = text(item, "account").or_else(|| first(config, &ACCOUNTS));
-    let account = account.ok_or_else(|| no_account(provider, "connection_config"))?;
-    let given = item.get("credentials").filter(|given| given.is_object()).ok_or(
-        "There are no credentials in it. The list of connections has none: ask GET /connections/{connectionId} for each.",
-    )?;
-    let credential = credential(providers, provider, account, given, config)?;
+    let config = item.at("connection_config");
+    let account = match item.text("account")? {
+        Some(account) => account,
+        None => config.first(&ACCOUNTS)?.ok_or_else(|| no_account(provider, "connection_config"))?,
+    };
+    let given = item.at("credentials");
+    if !given.is_object() {
+        return Err("There are no credentials in it. The list of connections has none: ask GET \
+                    /connections/{connectionId} for each."
+            .to_owned());
+    }
+    let credential = credential(providers, provider, account, &given, &config)?;
     let longer_alias = key.map(|key| format!("{key}:{id}"));
     Ok(Moved { body: body(provider, account, None, Some(id), credential), longer_alias })
 }
@@ -59,41 +66,49 @@ fn credential(
     providers: &Providers,
     provider: &str,
     account: &str,
-    given: &Value,
-    config: &Value,
+    given: &At<'_>,
+    config: &At<'_>,
 ) -> Result<Map<String, Value>, String> {
     let mut out = Map::new();
-    match text(given, "type") {
+    match given.text("type")? {
         Some("OAUTH2") => {
             for field in ["access_token", "refresh_token", "expires_at"] {
-                if let Some(value) = text(given, field) {
+                if let Some(value) = given.text(field)? {
                     out.insert(field.to_owned(), json!(value));
                 }
             }
-            let raw = given.get("raw").unwrap_or(&Value::Null);
-            if let Some(scope) = text(raw, "scope") {
+            let raw = given.at("raw");
+            if let Some(scope) = raw.text("scope")? {
                 out.insert("scope".to_owned(), json!(scope));
             }
             // An app of the connection's own.
-            if let Some(client) = text(config, "oauth_client_id_override") {
+            if let Some(client) = config.text("oauth_client_id_override")? {
                 out.insert("client_id".to_owned(), json!(client));
             }
-            let of = |name: &&str| Some(((*name).to_owned(), json!(text(config, name).or_else(|| text(raw, name))?)));
-            let extras: Map<_, _> = EXTRAS.iter().filter_map(of).collect();
+            let mut extras = Map::new();
+            for name in EXTRAS {
+                if let Some(value) = config.id(name)?.map_or_else(|| raw.id(name), |value| Ok(Some(value)))? {
+                    extras.insert(name.to_owned(), json!(value));
+                }
+            }
             if !extras.is_empty() {
                 out.insert("extras".to_owned(), extras.into());
             }
         }
         Some("API_KEY") => {
-            let key = text(given, "apiKey").ok_or("There is no apiKey in its credentials.")?;
+            let key = given.text("apiKey")?.ok_or("There is no apiKey in its credentials.")?;
             out.insert("api_key".to_owned(), json!(key));
         }
         Some("BASIC") => {
-            let user = text(given, "username").ok_or("There is no username in its credentials.")?;
-            let password = text(given, "password").unwrap_or_default();
+            let user = given.text("username")?.ok_or("There is no username in its credentials.")?;
+            let password = given.text("password")?.unwrap_or_default();
             out.insert("api_key".to_owned(), json!(pair(providers, provider, account, user, password)));
         }
-        _ => return Err("Its credentials are of a kind that Holdfast does not have. Known are OAUTH2, API_KEY and BASIC; connect it anew by a connect link.".to_owned()),
+        _ => {
+            return Err("Its credentials are of a kind that Holdfast does not have. Known are OAUTH2, API_KEY and \
+                        BASIC; connect it anew by a connect link."
+                .to_owned());
+        }
     }
     Ok(out)
 }

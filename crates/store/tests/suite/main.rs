@@ -9,6 +9,7 @@ mod credentials;
 mod due;
 mod grants;
 mod harness;
+mod imports;
 mod jobs;
 mod journal;
 mod leases;

@@ -9,7 +9,8 @@ use crate::zendesk::consent::ConsentRefused;
 use crate::zendesk::{Page, csp};
 
 const PATH: &str = "/@id@/app.@id@.example/oauth/authorize";
-const PARAMETERS: [&str; 5] = ["response_type", "client_id", "redirect_uri", "scope", "state"];
+const PARAMETERS: [&str; 7] =
+    ["response_type", "client_id", "redirect_uri", "scope", "state", "code_challenge", "code_challenge_method"];
 pub(super) const SCOPE: &str = "contacts:read";
 const MARK: &str = "@Name@, imitated";
 
@@ -22,6 +23,7 @@ struct Asked {
     redirect_uri: Url,
     raw_redirect_uri: String,
     state: Option<String>,
+    challenge: String,
 }
 
 impl Asked {
@@ -45,7 +47,10 @@ impl Asked {
         if param("scope") != Some(SCOPE) {
             return Err(refused("invalid_scope", "Unknown scope"));
         }
-        Ok(Self { redirect_uri, raw_redirect_uri: raw.to_owned(), state: param("state").map(str::to_owned) })
+        let challenge = param("code_challenge").filter(|_| param("code_challenge_method") == Some("S256"));
+        let challenge = challenge.ok_or_else(|| refused("invalid_request", "A code_challenge by S256 is missing"))?;
+        let (raw_redirect_uri, challenge) = (raw.to_owned(), challenge.to_owned());
+        Ok(Self { redirect_uri, raw_redirect_uri, state: param("state").map(str::to_owned), challenge })
     }
 
     fn back(&self, name: &str, value: &str) -> String {
@@ -123,7 +128,7 @@ fn answer(world: &World, params: &[(String, String)], user: Option<&str>) -> Res
     let mut state = locked(&world.@mod@);
     let found = state.find(user).map(|user| user.id);
     let user = found.ok_or_else(|| refused("invalid_request", "There is no such person"))?;
-    let code = state.new_code(user, &asked.raw_redirect_uri, world.clock.now_ms());
+    let code = state.new_code(user, &asked.raw_redirect_uri, &asked.challenge, world.clock.now_ms());
     Ok(asked.back("code", &code))
 }
 

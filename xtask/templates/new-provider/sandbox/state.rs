@@ -13,6 +13,9 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::random_bytes;
+@if oauth@
+use crate::ledger::pkce_challenge;
+@end@
 
 @if oauth@
 /// REPLACE: how long a code is good.
@@ -57,6 +60,7 @@ impl User {
 struct Code {
     user: u64,
     redirect_uri: String,
+    challenge: String,
     ends_ms: i64,
 }
 
@@ -136,17 +140,19 @@ impl State {
     }
 
 @if oauth@
-    pub(super) fn new_code(&mut self, user: u64, redirect_uri: &str, now_ms: i64) -> String {
+    pub(super) fn new_code(&mut self, user: u64, redirect_uri: &str, challenge: &str, now_ms: i64) -> String {
         let code = secret();
-        let known = Code { user, redirect_uri: redirect_uri.to_owned(), ends_ms: now_ms + CODE_LIFE_MS };
+        let (redirect_uri, challenge) = (redirect_uri.to_owned(), challenge.to_owned());
+        let known = Code { user, redirect_uri, challenge, ends_ms: now_ms + CODE_LIFE_MS };
         self.codes.insert(code.clone(), known);
         code
     }
 
     /// A grant for a code, which is spent by being shown.
-    pub(super) fn redeem(&mut self, code: &str, redirect_uri: &str, now_ms: i64) -> Option<Brought> {
+    pub(super) fn redeem(&mut self, code: &str, redirect_uri: &str, verifier: &str, now_ms: i64) -> Option<Brought> {
         let code = self.codes.remove(code)?;
-        if now_ms >= code.ends_ms || code.redirect_uri != redirect_uri {
+        let proven = pkce_challenge(verifier) == code.challenge;
+        if now_ms >= code.ends_ms || code.redirect_uri != redirect_uri || !proven {
             return None;
         }
         let grant = Grant {

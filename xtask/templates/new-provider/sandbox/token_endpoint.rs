@@ -21,7 +21,7 @@ fn process(world: &World, request: &Request) -> Result<Answer, Answer> {
         return Err(error(401, "invalid_client", "Client authentication failed"));
     }
     let own: &[&str] = match find(&fields, "grant_type") {
-        Some("authorization_code") => &["code", "redirect_uri"],
+        Some("authorization_code") => &["code", "redirect_uri", "code_verifier"],
         Some("refresh_token") => &["refresh_token"],
         _ => return Err(error(400, "unsupported_grant_type", "Unsupported grant type")),
     };
@@ -38,7 +38,7 @@ fn process(world: &World, request: &Request) -> Result<Answer, Answer> {
     let now_ms = world.clock.now_ms();
     let mut state = locked(&world.@mod@);
     let brought = if own.contains(&"code") {
-        state.redeem(needs("code")?, needs("redirect_uri")?, now_ms)
+        state.redeem(needs("code")?, needs("redirect_uri")?, needs("code_verifier")?, now_ms)
     } else {
         state.refresh(needs("refresh_token")?, now_ms)
     };

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use tracing::info;
 
 use crate::{
-    admin::{REASON, Wanted, Wrong, start_wanted},
+    admin::{REASON, Wanted, Wrong, YEARS, start_wanted},
     app::App,
     called,
     ui::{
@@ -225,8 +225,17 @@ impl Problems {
             }
             Wrong::NoDeadline => "By when? It is the last day to reconnect on.".clone_into(&mut problems.deadline),
             Wrong::NotADay => "This is not a day; one is written as 2027-04-01.".clone_into(&mut problems.deadline),
-            Wrong::NotAhead(_) => {
-                "This day is not ahead; it is the last one to reconnect on.".clone_into(&mut problems.deadline);
+            Wrong::NotAhead(_, first) => {
+                problems.deadline = format!(
+                    "This day is not ahead; it is the last one to reconnect on. The earliest is {}.",
+                    in_words(first)
+                );
+            }
+            Wrong::TooFar(_, last) => {
+                problems.deadline = format!(
+                    "This day is more than {YEARS} years ahead, and nobody would act by it. The latest is {}.",
+                    in_words(last)
+                );
             }
             Wrong::NoReason => "Why? The people who are asked to act read it.".clone_into(&mut problems.reason),
             Wrong::NotALine => {

@@ -117,7 +117,7 @@ impl Provider for @Type@ {
             scope_separator: ' ',
             client_auth: ClientAuth::Body,
             token_body: TokenBody::Form,
-            pkce: false,
+            pkce: true,
             authorize_params: Vec::new(),
             token_params: Vec::new(),
             refresh_params: Vec::new(),

@@ -111,7 +111,9 @@ impl Rig {
 
     /// Where the person is sent.
     pub(crate) fn authorize(&self) -> reqwest::Url {
-        let parts = AuthorizeUrl { client_id: CLIENT_ID, redirect_uri: REDIRECT_URI, state: "state", verifier: None };
+        let verifier = verifier();
+        let verifier = Some(&verifier);
+        let parts = AuthorizeUrl { client_id: CLIENT_ID, redirect_uri: REDIRECT_URI, state: "state", verifier };
         authorize_url(&self.facts(), &parts)
     }
 
@@ -119,8 +121,8 @@ impl Rig {
     pub(crate) async fn exchange(&self, back: &str) -> Outcome {
         let back: reqwest::Url = back.parse().unwrap();
         let code = back.query_pairs().find(|(name, _)| name == "code").unwrap().1.into_owned();
-        let code = SecretString::from(code);
-        let grant = Grant::Code { code: &code, redirect_uri: REDIRECT_URI, verifier: None };
+        let (code, verifier) = (SecretString::from(code), verifier());
+        let grant = Grant::Code { code: &code, redirect_uri: REDIRECT_URI, verifier: Some(&verifier) };
         self.engine.redeem(self.provider.as_ref(), &self.facts(), &self.app, &grant).await
     }
 
@@ -193,6 +195,13 @@ impl Rig {
     }
 }
 
+@if oauth@
+/// As long as RFC 7636 asks for.
+fn verifier() -> SecretString {
+    SecretString::from("a-verifier-of-at-least-forty-three-characters-0123456789")
+}
+
+@end@
 /// HTTP to the sandbox: no redirects, no proxy.
 struct Wire(reqwest::Client);
 
