@@ -31,7 +31,7 @@ on_both! {
 }
 
 /// What was built so far of what is promised.
-const PROMISED: [(&str, &str); 47] = [
+const PROMISED: [(&str, &str); 48] = [
     ("get", "/connectors/{id}/webhook"),
     ("post", "/connectors/{id}/webhook"),
     ("get", "/deliveries"),

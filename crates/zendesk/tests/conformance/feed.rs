@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use holdfast_core::{
     ErrorKind, Provider as _, Retry,
-    mirror::Feed,
+    mirror::{Feed, Seen},
     testkit::feed::{read_all, read_on},
+    ticket::Status,
 };
 use holdfast_sandbox::Sandbox;
 use serde_json::json;
@@ -39,16 +40,18 @@ async fn every_ticket_is_told_over_more_than_one_page_and_then_only_what_changes
     let again = read_on(feed(&rig), &api, &told.cursor).await.unwrap();
     assert_eq!((again.tickets.len(), again.pages), (0, 1));
 
-    rig.call(&api, "reply_to_ticket", json!({"ticket_id": "7", "body": "Hello", "public": true})).await.unwrap();
+    let open = |seen: &&Seen| seen.ticket.status.value == Status::Open;
+    let id = told.there().find(open).unwrap().ticket.id.clone();
+    rig.call(&api, "reply_to_ticket", json!({"ticket_id": id, "body": "Hello", "public": true})).await.unwrap();
     let young = read_on(feed(&rig), &api, &again.cursor).await.unwrap();
     assert_eq!(young.tickets.len(), 0, "what is younger than a minute is told later");
     rig.sandbox.advance(feed(&rig).lag() + Duration::from_secs(2));
 
     let changed = read_on(feed(&rig), &api, &young.cursor).await.unwrap();
     assert_eq!(changed.tickets.len(), 1);
-    let seen = changed.seen("7");
-    assert!(seen.replied_at.unwrap() > told.seen("7").replied_at.unwrap());
-    assert!(seen.ticket.updated_at > told.seen("7").ticket.updated_at);
+    let seen = changed.seen(&id);
+    assert!(seen.replied_at.unwrap() > told.seen(&id).replied_at.unwrap());
+    assert!(seen.ticket.updated_at > told.seen(&id).ticket.updated_at);
 }
 
 #[tokio::test]
