@@ -81,7 +81,7 @@ pub(super) fn todo(code: &str) -> &'static str {
     }
 }
 
-/// POST /connectors/{id}/sync
+/// POST /connectors/{id}/sync. Where nothing is mirrored any more, the page says so by having no card.
 pub(super) async fn act(
     State(app): State<Arc<App>>,
     person: Person,
@@ -90,7 +90,8 @@ pub(super) async fn act(
 ) -> Result<Redirect, Trouble> {
     let known = find(&app, &person, &id).await?;
     let mirror = sync::mirror(&app, &known.provider, &known.connector).await?;
-    let mirror = mirror.ok_or_else(|| Trouble::not_found(&person))?;
-    sync::now(&app, &mirror, &person.actor()).await?;
+    if let Some(mirror) = mirror {
+        sync::now(&app, &mirror, &person.actor()).await?;
+    }
     Ok(Redirect::to(&format!("/connectors/{id}#sync")))
 }
