@@ -15,7 +15,7 @@ impl MigrationTrait for Migration {
 
     async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
         // Null: a replica of a release before.
-        let table = Table::alter().table("replicas").add_column(&mut text_or_null("version")).take();
+        let table = Table::alter().table("replicas").add_column(text_or_null("version")).take();
         manager.alter_table(table).await
     }
 

@@ -18,7 +18,7 @@ impl MigrationTrait for Migration {
     async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
         // `return_origins`: one per line, as a browser spells them.
         for column in COLUMNS {
-            let table = Table::alter().table("orgs").add_column(&mut text_or_null(column)).take();
+            let table = Table::alter().table("orgs").add_column(text_or_null(column)).take();
             manager.alter_table(table).await?;
         }
         Ok(())
