@@ -28,7 +28,8 @@ impl MigrationTrait for Migration {
 
     async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
         // `cursor`: of the next page, in the adapter's own words; it moves with what the page before brought. `first_at`:
-        // when the first sync had read all; `as_of`: the moment that the mirror shows. `due_at` is null where nobody has to
+        // when the first sync had read all; `walk_began_at`: when the
+        // first page was asked for since somebody had read all last; `as_of`: the moment that the mirror shows. `due_at` is null where nobody has to
         // sync: the connector does not work, or its provider has no feed.
         let mirrors = Table::create()
             .table("mirrors")
@@ -38,6 +39,7 @@ impl MigrationTrait for Migration {
             .col(at_or_null("due_at"))
             .col(text_or_null("job_id"))
             .col(at_or_null("began_at"))
+            .col(at_or_null("walk_began_at"))
             .col(at_or_null("first_at"))
             .col(at_or_null("caught_up_at"))
             .col(at_or_null("as_of"))
@@ -74,8 +76,9 @@ impl MigrationTrait for Migration {
             .table("ticket_writes")
             .col(text("connector_id"))
             .col(text("ticket_id"))
+            .col(text("topic"))
             .col(at("written_at"))
-            .primary_key(Index::create().col("connector_id").col("ticket_id"))
+            .primary_key(Index::create().col("connector_id").col("ticket_id").col("topic"))
             .foreign_key(&mut belongs("ticket_writes", "connector_id", "connectors"))
             .take();
         manager.create_table(writes).await?;

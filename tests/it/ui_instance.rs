@@ -65,7 +65,7 @@ async fn what_is_in_trouble_comes_first(db: Arc<Database>) {
     let operator = app.operator().await;
 
     let look = async || operator.open(HERE).await;
-    let told = ["The lifeboat of this replica cannot take a token set", "1 job given up.", "Lifeboat In trouble"];
+    let told = ["The lifeboat of this replica cannot take a token set", "Event 0 0 0 0 1 –", "Lifeboat In trouble"];
     let shown = until("all is told", look, |page| told.iter().all(|words| page.says(words))).await;
 
     assert!(!shown.says("Nothing is in trouble"), "{}", shown.text);

@@ -122,6 +122,9 @@ async fn a_link_by_hand_connects_whoever_has_the_account(db: Arc<Database>) {
     let made =
         admin.browser.press(&form, "/connectors/new/zendesk/link", &[("name", "Their helpdesk")]).await.expect(200);
     let link = shown(&made);
+    let other =
+        admin.browser.press(&form, "/connectors/new/zendesk/link", &[("name", "Their helpdesk")]).await.expect(200);
+    assert_ne!(shown(&other), link, "a page that is loaded again makes another link");
     let again = admin.browser.get(&form).await;
     assert!(!again.text.contains(&link), "it is shown once");
 
@@ -132,6 +135,7 @@ async fn a_link_by_hand_connects_whoever_has_the_account(db: Arc<Database>) {
     assert_eq!(ended.status, 200, "{}", ended.text);
     let all = app.get("/connectors").await.expect(200).json;
     let one = &all["data"][0];
+    assert_eq!(all["data"].as_array().unwrap().len(), 1, "and no second connector: {all}");
     assert_eq!(
         (&one["name"], &one["account"], &one["health"]),
         (&json!("Their helpdesk"), &json!("acme"), &json!("connected"))
@@ -164,6 +168,7 @@ async fn a_face_that_cannot_be_is_told_by_field(db: Arc<Database>) {
     for (field, value, why) in [
         ("name", "", "A name"),
         ("name", "Globex", "Another organisation of this installation is called so"),
+        ("name", "GLOB EX", "Another organisation of this installation is called so"),
         ("colour", "green", "six hex digits"),
         ("colour", "#0b6b4f;}", "six hex digits"),
         ("origins", "app.example.com", "is no address"),

@@ -11,6 +11,7 @@ use holdfast_core::{
     ports::Changed,
     schema,
     tool::{Access, Tool, ToolCall, ToolOutput},
+    webhook::Topic,
 };
 use holdfast_store::{Gate, KeyUse, Stop};
 use http::StatusCode;
@@ -224,7 +225,12 @@ impl Checked {
         }
         let made = output.and_then(|output| output.0["ticket"]["id"].as_str());
         let Some(ticket) = self.call.arguments["ticket_id"].as_str().or(made) else { return };
-        let noted = app.store.note_ticket_write(&self.known.connector, ticket, app.seams.clock.now()).await;
+        let topic = match self.call.tool.as_str() {
+            "create_ticket" => Topic::TicketCreated,
+            "reply_to_ticket" => Topic::TicketReplied,
+            _ => Topic::TicketChanged,
+        };
+        let noted = app.store.note_ticket_write(&self.known.connector, ticket, topic, app.seams.clock.now()).await;
         if let Err(error) = noted {
             warn!(error = %error, "could not note that a ticket was written: a sync may tell of it");
         }

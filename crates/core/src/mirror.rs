@@ -74,7 +74,13 @@ pub fn news(before: Option<Before>, seen: &Seen, since: DateTime<Utc>) -> Vec<To
     let ticket = &seen.ticket;
     let replied_after = |moment: DateTime<Utc>| seen.replied_at.is_some_and(|at| at > moment);
     match before {
-        Some(before) if ticket.updated_at <= before.updated_at => Vec::new(),
+        // Helpdesks date to the second: within the one that was seen a message may have come.
+        Some(before)
+            if ticket.updated_at < before.updated_at
+                || ticket.updated_at == before.updated_at && !before.replied_at.is_some_and(replied_after) =>
+        {
+            Vec::new()
+        }
         Some(before) if replied_after(before.replied_at.unwrap_or(before.updated_at)) => vec![Topic::TicketReplied],
         // It was known then, had it not changed long before: it is only now among what is read.
         None if ticket.updated_at < since - LATE => Vec::new(),
@@ -123,6 +129,8 @@ mod tests {
         for (before, seen, expected) in [
             (known(500, None), seen(100, 500, None), vec![]),
             (known(500, None), seen(100, 400, Some(400)), vec![]),
+            (known(500, Some(400)), seen(100, 500, Some(400)), vec![]),
+            (known(500, Some(400)), seen(100, 500, Some(500)), vec![TicketReplied]),
             (known(500, Some(400)), seen(100, 600, Some(400)), vec![TicketChanged]),
             (known(500, Some(400)), seen(100, 600, Some(600)), vec![TicketReplied]),
             (known(500, None), seen(100, 600, Some(600)), vec![TicketReplied]),

@@ -209,7 +209,9 @@ impl Store {
         let tx = self.transaction(doing).await?;
         sql::alone(&tx, doing, &format!("team {org}")).await?;
         let by = role_of(&tx, doing, new.org, new.by).await?;
-        let before = format!("SELECT id, role FROM invitations WHERE org_id = $1 AND email = $2 AND {OPEN}");
+        // A withdrawal waits until this is written, or is seen here.
+        let lock = sql::for_update(self.backend());
+        let before = format!("SELECT id, role FROM invitations WHERE org_id = $1 AND email = $2 AND {OPEN}{lock}");
         let before: Option<RoleRow> = sql::one(&tx, doing, before, values![org, email.as_str()]).await?;
         let from = before.as_ref().map(RoleRow::role).transpose()?.unwrap_or(Role::Viewer);
         if !by.is_some_and(|by| by.may_change(from, Some(new.role))) {
@@ -219,6 +221,11 @@ impl Store {
         if is_member(&tx, doing, new.org, &email).await? {
             tx.rollback().await.map_err(failed(doing))?;
             return Ok(Invited::Member);
+        }
+        if let Some(before) = before.as_ref().filter(|_| from != new.role || !tell.sends) {
+            // A link that was made for another role opens nothing, nor one that may have been mislaid on its way by hand.
+            let links = "DELETE FROM account_links WHERE subject = $1";
+            sql::run(&tx, doing, links, values![before.id.as_str()]).await?;
         }
         let (id, renewed) = before.map_or_else(|| (self.id("inv"), false), |row| (row.id, true));
         let sql = "INSERT INTO invitations (id, org_id, email, role, invited_by, created_at, sent_at, expires_at) \

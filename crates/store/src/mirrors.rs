@@ -14,6 +14,7 @@ use holdfast_core::{
     ConnectorId, Health, JobId, OrgId,
     job::{Fault, Kind},
     ports::{Changed, StoreError},
+    webhook::Topic,
 };
 use sea_orm::{ConnectionTrait, FromQueryResult};
 use serde_json::json;
@@ -44,6 +45,8 @@ pub struct Mirror {
     pub job: Option<JobId>,
     /// When the first page was read.
     pub began_at: Option<DateTime<Utc>>,
+    /// When the first page was asked for since somebody had read all last; `None`: none was.
+    pub walk_began_at: Option<DateTime<Utc>>,
     /// When the first sync had read all.
     pub first_at: Option<DateTime<Utc>>,
     /// When one had read all last.
@@ -83,6 +86,7 @@ struct Row {
     due_at: Option<DateTime<Utc>>,
     job_id: Option<String>,
     began_at: Option<DateTime<Utc>>,
+    walk_began_at: Option<DateTime<Utc>>,
     first_at: Option<DateTime<Utc>>,
     caught_up_at: Option<DateTime<Utc>>,
     as_of: Option<DateTime<Utc>>,
@@ -93,8 +97,8 @@ struct Row {
     failing_since: Option<DateTime<Utc>>,
 }
 
-const SELECT: &str = "SELECT connector_id, org_id, cursor, due_at, job_id, began_at, first_at, caught_up_at, as_of, \"read\", \
-                      tickets, code, detail, failing_since FROM mirrors WHERE ";
+const SELECT: &str = "SELECT connector_id, org_id, cursor, due_at, job_id, began_at, walk_began_at, first_at, caught_up_at, as_of, \
+                      \"read\", tickets, code, detail, failing_since FROM mirrors WHERE ";
 
 impl From<Row> for Mirror {
     fn from(row: Row) -> Self {
@@ -105,6 +109,7 @@ impl From<Row> for Mirror {
             due_at: row.due_at,
             job: row.job_id.map(JobId::from),
             began_at: row.began_at,
+            walk_began_at: row.walk_began_at,
             first_at: row.first_at,
             caught_up_at: row.caught_up_at,
             as_of: row.as_of,
@@ -227,23 +232,30 @@ impl Store {
 
     /// It begins anew with this cursor, since the provider takes the one before no more. `No`: somebody else moved it.
     pub async fn restart_sync(&self, mirror: &Mirror, cursor: &str) -> Result<Changed, StoreError> {
-        let sql = "UPDATE mirrors SET cursor = $3 WHERE connector_id = $1 AND cursor IS NOT DISTINCT FROM $2";
+        let sql = "UPDATE mirrors SET cursor = $3, walk_began_at = NULL \
+                   WHERE connector_id = $1 AND cursor IS NOT DISTINCT FROM $2";
         let values = values![mirror.connector.as_str(), mirror.cursor.clone(), cursor];
         Ok(sql::changed(sql::run(self.db(), "begin a sync anew", sql, values).await?))
     }
 
-    /// This service has just written to a ticket: what a sync finds of that is no news.
+    /// This service has just created a ticket, replied to one or changed one: what a sync finds of that is no news. What
+    /// others do to the ticket meanwhile is.
     pub async fn note_ticket_write(
         &self,
         connector: &ConnectorId,
         ticket: &str,
+        topic: Topic,
         at: DateTime<Utc>,
     ) -> Result<(), StoreError> {
-        let sql = "INSERT INTO ticket_writes (connector_id, ticket_id, written_at) \
-                   SELECT connector_id, $2, $3 FROM mirrors WHERE connector_id = $1 \
-                   ON CONFLICT (connector_id, ticket_id) DO UPDATE SET written_at = excluded.written_at";
-        let values = values![connector.as_str(), ticket, micros(at)];
-        sql::run(self.db(), "note that a ticket was written", sql, values).await.map(|_| ())
+        let sql = "INSERT INTO ticket_writes (connector_id, ticket_id, topic, written_at) \
+                   SELECT connector_id, $2, $3, $4 FROM mirrors WHERE connector_id = $1 \
+                   ON CONFLICT (connector_id, ticket_id, topic) DO UPDATE SET written_at = excluded.written_at";
+        // Whatever is done to a ticket changes it.
+        for topic in [topic, Topic::TicketChanged] {
+            let values = values![connector.as_str(), ticket, topic.as_str(), micros(at)];
+            sql::run(self.db(), "note that a ticket was written", sql, values).await?;
+        }
+        Ok(())
     }
 }
 

@@ -3,6 +3,7 @@
 use holdfast_core::{
     OrgId,
     ports::{Changed, StoreError},
+    visible::told_apart_by,
 };
 use sea_orm::{ConnectionTrait, FromQueryResult};
 
@@ -85,8 +86,12 @@ impl Store {
         }))
     }
 
-    /// Changes what the org shows of itself. `No`: another one has this name.
+    /// Changes what the org shows of itself. `No`: another one has this name, or one that people cannot tell from it.
     pub async fn change_org(&self, org: &OrgId, face: &OrgFace) -> Result<Changed, StoreError> {
+        let looks = told_apart_by(&face.name);
+        if self.orgs().await?.iter().any(|(name, other)| other != org && told_apart_by(name) == looks) {
+            return Ok(Changed::No);
+        }
         let sql = "UPDATE orgs SET name = $2, colour = $3, return_origins = $4 WHERE id = $1 \
                    AND NOT EXISTS (SELECT 1 FROM orgs o WHERE o.name = $2 AND o.id <> $1)";
         let values = values![org.as_str(), face.name.as_str(), face.colour.clone(), face.return_origins.join("\n")];

@@ -1,7 +1,7 @@
 //! Connectors that were begun and never connected: a form that was left, a link that nobody followed.
 
 use chrono::{DateTime, Utc};
-use holdfast_core::{ConnectorId, ports::StoreError};
+use holdfast_core::{ConnectorId, OrgId, ports::StoreError};
 use sea_orm::{FromQueryResult, Value};
 
 use crate::{
@@ -19,6 +19,20 @@ struct Forgotten {
 }
 
 impl Store {
+    /// A connector of this name that was begun without an account and is not connected yet.
+    pub async fn find_unnamed(
+        &self,
+        org: &OrgId,
+        provider: &str,
+        name: &str,
+    ) -> Result<Option<ConnectorId>, StoreError> {
+        let sql = "SELECT id FROM connectors WHERE org_id = $1 AND provider = $2 AND name = $3 AND account = '' \
+                   AND health = 'pending' ORDER BY created_at LIMIT 1";
+        let values = values![org.as_str(), provider, name];
+        let found: Option<sql::Id> = sql::one(self.db(), "look for an unfinished connector", sql, values).await?;
+        Ok(found.map(|found| found.id.into()))
+    }
+
     /// Removes some that were made before this moment and have had no link since. One that anything hangs on stays: an
     /// alias, extras, an agent, an address for webhooks. Answers which; none: there are no more.
     pub async fn forget_unfinished(&self, before: DateTime<Utc>) -> Result<Vec<ConnectorId>, StoreError> {

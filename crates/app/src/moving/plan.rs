@@ -66,7 +66,16 @@ impl Plan {
         match there {
             Some(_) if meets.aliases.is_empty() => ("unchanged", there_already(shown, one, before.as_ref())),
             Some(Some(alias)) if meets.wants(alias) => ("unchanged", there_already(shown, one, before.as_ref())),
-            Some(Some(alias)) => ("failed", Meeting::other_alias(shown, alias)),
+            Some(Some(alias)) => {
+                let words = match &before {
+                    Some((by, _)) => format!(
+                        "{} {by} has {shown} too, by the alias {alias}, and a connector has one. Nothing would be changed.",
+                        capital(one)
+                    ),
+                    None => Meeting::other_alias(shown, alias),
+                };
+                ("failed", words)
+            }
             Some(None) if free.is_some() => {
                 let by = before.map_or(number, |(by, _)| by);
                 self.take(meets.account, by, free, number);

@@ -64,6 +64,8 @@ impl Slice<'_> {
     /// Reads and keeps one page. `None`: there are more.
     async fn page(&mut self, mirror: &Mirror) -> Result<Option<Outcome>, StoreError> {
         let before = self.app.seams.clock.now();
+        // Pages behind the first one may leave out what changed since it was asked for.
+        let walk_began_at = mirror.walk_began_at.unwrap_or(before);
         let cursor = mirror.cursor.clone().unwrap_or_else(|| self.feed.begin(self.since(before)));
         let page = match self.feed.page(self.api, &cursor).await {
             Ok(page) => page,
@@ -78,7 +80,8 @@ impl Slice<'_> {
             mirror,
             changes: &page.changes,
             cursor: &page.cursor,
-            as_of: page.caught_up.then_some(before - lag),
+            walk_began_at,
+            as_of: page.caught_up.then_some(walk_began_at - lag),
             news_since: now - delta(self.app.config.webhooks.park),
             at: now,
         };
@@ -119,8 +122,10 @@ impl Slice<'_> {
             _ => None,
         };
         self.app.store.note_sync_fault(&mirror.connector, &fault, later, now).await?;
-        // Where it is known when to come again, the turn is put off, and no attempt is counted.
-        Ok(if later.is_some() { Outcome::Done } else { Outcome::Failed(fault, error.retry) })
+        // Where it is known when to come again, the turn is put off, and no attempt is counted. What no repetition mends is
+        // told on the connector's page, and the next turn looks again: dead jobs would say the same every few minutes.
+        let over = later.is_some() || error.retry == Retry::Never;
+        Ok(if over { Outcome::Done } else { Outcome::Failed(fault, error.retry) })
     }
 }
 

@@ -115,7 +115,10 @@ impl Trouble {
             Self::Forbidden { needs, .. } => (
                 StatusCode::FORBIDDEN,
                 "You may look, but not do this".to_owned(),
-                format!("It takes the role {}. Whoever runs this installation can give it to you.", needs.as_str()),
+                format!(
+                    "It takes the role {}. An owner or admin of your organisation can give it to you, under Settings, Team.",
+                    needs.as_str()
+                ),
             ),
             Self::NotFound { .. } => say(
                 StatusCode::NOT_FOUND,

@@ -449,12 +449,12 @@ mod tests {
         let read = json!({"id": "read", "tool": "get_ticket", "with": {"ticket_id": "{{ event.ticket_id }}"}});
         let asks = json!({"id": "asks", "tool": "search_tickets", "if": {"value": "{{ event }}", "is": null}});
         for (steps, at) in [
-            (json!([search(), read]), "steps[1].with.ticket_id"),
+            (json!([search(), read]), "steps[1].with"),
             (
                 json!([{"id": "each", "for_each": "{{ event.tags }}", "as": "tag", "steps": [search()]}]),
                 "steps[0].for_each",
             ),
-            (json!([asks, read]), "steps[0].if.value"),
+            (json!([asks, read]), "steps[0].if"),
         ] {
             let playbook = Playbook::parse(&json!({ "steps": steps }));
             let at_first = playbook.as_ref().map(|playbook| playbook.reads_event().map(|error| error.at.as_str()));

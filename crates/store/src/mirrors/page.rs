@@ -34,6 +34,8 @@ pub struct MirrorPage<'a> {
     pub changes: &'a [Change],
     /// Of the next page.
     pub cursor: &'a str,
+    /// When the first page was asked for since somebody had read all last.
+    pub walk_began_at: DateTime<Utc>,
     /// The moment that the mirror shows now; `None`: there are more pages.
     pub as_of: Option<DateTime<Utc>>,
     /// What changed before that is news to nobody.
@@ -69,9 +71,10 @@ impl Store {
         let (mirror, at) = (page.mirror, page.at);
         let key = self.data_key(self.db(), &mirror.org).await?;
         let tx = self.transaction(doing).await?;
-        let claim = "UPDATE mirrors SET cursor = $3, began_at = COALESCE(began_at, $4) \
+        let claim = "UPDATE mirrors SET cursor = $3, began_at = COALESCE(began_at, $4), walk_began_at = $5 \
                      WHERE connector_id = $1 AND cursor IS NOT DISTINCT FROM $2";
-        let values = values![mirror.connector.as_str(), mirror.cursor.clone(), page.cursor, micros(at)];
+        let began = micros(page.walk_began_at);
+        let values = values![mirror.connector.as_str(), mirror.cursor.clone(), page.cursor, micros(at), began];
         if sql::run(&tx, doing, claim, values).await? == 0 {
             tx.rollback().await.map_err(failed(doing))?;
             return Ok(Kept::Overtaken);
@@ -81,7 +84,7 @@ impl Store {
         for change in page.changes {
             match change {
                 Change::Is(seen)
-                    if known.get(&seen.ticket.id).is_none_or(|one| one.updated_at < seen.ticket.updated_at) =>
+                    if known.get(&seen.ticket.id).is_none_or(|one| one.updated_at <= seen.ticket.updated_at) =>
                 {
                     newer.push(seen.as_ref());
                 }
@@ -109,7 +112,7 @@ impl Store {
         sql::run(&tx, doing, more, values![mirror.connector.as_str(), grown, count(page.changes.len())]).await?;
         if let Some(as_of) = page.as_of {
             let done = "UPDATE mirrors SET first_at = COALESCE(first_at, $2), caught_up_at = $2, as_of = $3, \"read\" = 0, \
-                        code = NULL, detail = NULL, failing_since = NULL WHERE connector_id = $1";
+                        walk_began_at = NULL, code = NULL, detail = NULL, failing_since = NULL WHERE connector_id = $1";
             sql::run(&tx, doing, done, values![mirror.connector.as_str(), micros(at), micros(as_of)]).await?;
             let old = "DELETE FROM ticket_writes WHERE connector_id = $1 AND written_at < $2";
             sql::run(&tx, doing, old, values![mirror.connector.as_str(), micros(page.news_since)]).await?;
@@ -166,19 +169,21 @@ impl Store {
         if ticket.updated_at < page.news_since {
             return Ok(0);
         }
-        let topics = news(before, seen, as_of);
-        if topics.is_empty() {
-            return Ok(0);
-        }
-        let own =
-            "SELECT ticket_id AS id FROM ticket_writes WHERE connector_id = $1 AND ticket_id = $2 AND written_at >= $3";
-        let values = values![mirror.connector.as_str(), ticket.id.as_str(), micros(ticket.updated_at - SAME)];
-        if sql::one::<sql::Id>(tx, doing, own, values).await?.is_some() {
-            return Ok(0);
-        }
+        // What this service did itself is none; by what was done, since others may have done something else before.
+        let own = "SELECT ticket_id AS id FROM ticket_writes \
+                   WHERE connector_id = $1 AND ticket_id = $2 AND topic = $3 AND written_at >= $4";
         let mut told = 0;
-        for topic in topics {
-            told += self.tell_once(tx, page, seen, topic).await?;
+        for topic in news(before, seen, as_of) {
+            let happened_at = match topic {
+                Topic::TicketCreated => ticket.created_at,
+                Topic::TicketReplied => seen.replied_at.unwrap_or(ticket.updated_at),
+                _ => ticket.updated_at,
+            };
+            let values =
+                values![mirror.connector.as_str(), ticket.id.as_str(), topic.as_str(), micros(happened_at - SAME)];
+            if sql::one::<sql::Id>(tx, doing, own, values).await?.is_none() {
+                told += self.tell_once(tx, page, seen, topic).await?;
+            }
         }
         Ok(told)
     }
@@ -270,7 +275,7 @@ async fn write(
          requester_id, tags, sealed) VALUES {} ON CONFLICT (connector_id, ticket_id) DO UPDATE SET \
          created_at = excluded.created_at, updated_at = excluded.updated_at, replied_at = excluded.replied_at, \
          status = excluded.status, priority = excluded.priority, requester_id = excluded.requester_id, \
-         tags = excluded.tags, sealed = excluded.sealed WHERE mirrored_tickets.updated_at < excluded.updated_at",
+         tags = excluded.tags, sealed = excluded.sealed WHERE mirrored_tickets.updated_at <= excluded.updated_at",
         rows.join(", ")
     );
     sql::run(tx, doing, sql, values).await.map(|_| ())

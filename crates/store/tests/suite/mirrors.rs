@@ -78,6 +78,7 @@ async fn keep(store: &Store, connector: &ConnectorId, changes: &[Change], secs: 
         mirror: &mirror,
         changes,
         cursor: &cursor,
+        walk_began_at: at(secs),
         as_of: Some(at(secs)),
         news_since: at(secs) - TimeDelta::days(3),
         at: at(secs),
@@ -177,6 +178,7 @@ async fn a_page_is_kept_with_its_cursor_or_not_at_all(db: Arc<TestDatabase>) {
         mirror: &before,
         changes,
         cursor: "behind the first",
+        walk_began_at: at(990),
         as_of: None,
         news_since: at(0),
         at: at(1000),
@@ -188,6 +190,7 @@ async fn a_page_is_kept_with_its_cursor_or_not_at_all(db: Arc<TestDatabase>) {
     let kept: Vec<_> = [here.unwrap(), there.unwrap()].into_iter().filter(|kept| *kept != Kept::Overtaken).collect();
     assert_eq!(kept, [Kept::Yes { told: 0 }], "who comes second keeps nothing");
     let after = mirror(&one, &connector).await;
+    assert_eq!(after.walk_began_at, Some(at(990)), "what comes next goes on with this walk");
     assert_eq!((after.cursor.as_deref(), after.tickets, after.read), (Some("behind the first"), 1, 1));
     assert_eq!((after.first_at, after.as_of), (None, None), "there are more pages");
     assert_eq!(db.number("SELECT COUNT(*) FROM mirrored_tickets").await, 1);
@@ -295,6 +298,7 @@ async fn the_same_change_by_sync_and_then_by_webhook_makes_one_run(db: Arc<TestD
         mirror: &mirror,
         changes: &changes,
         cursor: "next",
+        walk_began_at: at(20_010),
         as_of: Some(at(20_010)),
         news_since: at(0),
         at: at(20_010),
@@ -327,10 +331,20 @@ async fn what_was_written_from_here_is_no_news(db: Arc<TestDatabase>) {
     let store = db.store().await;
     let rig = rig(&store, &["ticket.replied", "ticket.changed"]).await;
 
-    store.note_ticket_write(&rig.connector, "42", at(1102)).await.unwrap();
+    store.note_ticket_write(&rig.connector, "42", Topic::TicketReplied, at(1102)).await.unwrap();
     assert_eq!(keep(&store, &rig.connector, &[replied("42", 100, 1101)], 1200).await, Kept::Yes { told: 0 });
 
     assert_eq!(keep(&store, &rig.connector, &[replied("42", 100, 1250)], 1300).await, Kept::Yes { told: 1 });
+
+    // A tag that is put on behind a customer's reply does not hide it.
+    store.note_ticket_write(&rig.connector, "42", Topic::TicketChanged, at(1358)).await.unwrap();
+    let mut tagged = ticket("42", 100, 1358);
+    tagged.tags = vec!["seen".to_owned()];
+    let tagged = Change::Is(Box::new(Seen { ticket: tagged, replied_at: Some(at(1350)) }));
+    assert_eq!(keep(&store, &rig.connector, &[tagged], 1400).await, Kept::Yes { told: 1 });
+    store.note_ticket_write(&rig.connector, "42", Topic::TicketChanged, at(1458)).await.unwrap();
+    let own = Change::Is(Box::new(Seen { ticket: ticket("42", 100, 1458), replied_at: Some(at(1350)) }));
+    assert_eq!(keep(&store, &rig.connector, &[own], 1500).await, Kept::Yes { told: 0 });
 }
 
 async fn a_mirror_is_searched_by_what_lies_open_and_the_rest_is_sealed(db: Arc<TestDatabase>) {

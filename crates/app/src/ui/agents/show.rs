@@ -19,7 +19,7 @@ use super::{Badge, Cause, RunLine, find, trigger_words};
 use crate::{
     agents::manage::{takes_ticket, tools_of, with_tickets},
     app::App,
-    hooks, tools,
+    hooks, sync, tools,
     ui::{
         moment::Moment,
         person::Person,
@@ -151,7 +151,9 @@ pub(super) async fn show(
     let mut deaf = Vec::new();
     if matches!(agent.trigger, Trigger::Events(_)) {
         for binding in &with_tickets {
-            if !hooks::manage::hears(&app, person.org(), &binding.connector, now).await? {
+            let told = hooks::manage::hears(&app, person.org(), &binding.connector, now).await?;
+            let synced = sync::mirror(&app, &binding.provider, &binding.connector).await?;
+            if !told && synced.is_none_or(|mirror| mirror.fault.is_some()) {
                 deaf.push(Deaf { id: binding.connector.to_string(), name: binding.name.clone() });
             }
         }

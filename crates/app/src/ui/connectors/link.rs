@@ -40,7 +40,8 @@ struct LinkPage {
     expires: Moment,
 }
 
-/// POST /connectors/new/{provider}/link: a new connector, whose account is named by who opens the link.
+/// POST /connectors/new/{provider}/link: a new connector, whose account is named by who opens the link. Under a name that an
+/// open one has already it is another link for that one, so that a page that is loaded again makes no second connector.
 pub(super) async fn make(
     State(app): State<Arc<App>>,
     person: Person,
@@ -48,6 +49,10 @@ pub(super) async fn make(
     Posted(typed): Posted<Typed>,
 ) -> Result<Response, Trouble> {
     let name = Some(typed.name.trim().to_owned()).filter(|name| !name.is_empty());
+    let open = app.store.find_unnamed(person.org(), &provider, name.as_deref().unwrap_or_default()).await?;
+    if let Some(open) = open {
+        return show(&app, &person, open.as_str(), false).await;
+    }
     let id = for_link(&app, person.org(), provider, None, name).await;
     let id = id.map_err(|problem| Trouble::from_problem(&person, &problem))?;
     show(&app, &person, id.as_str(), false).await

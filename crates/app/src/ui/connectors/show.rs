@@ -331,6 +331,7 @@ fn said(did: &str, health: Health) -> Option<&'static str> {
             "It is disconnected: nothing here uses it any more. But the access could not be given back and may still \
              exist at the provider: remove the app there. The timeline says more.",
         ),
+        ("sync", Health::Connected) => Some("A sync has begun. The number of tickets moves as they are read."),
         ("exists", Health::Connected) => Some("Your organisation has this account already: this is it, and it works."),
         ("exists", _) => Some("Your organisation has this account already: this is it. Connect it again from here."),
         _ => None,

@@ -93,5 +93,5 @@ pub(super) async fn act(
     if let Some(mirror) = mirror {
         sync::now(&app, &mirror, &person.actor()).await?;
     }
-    Ok(Redirect::to(&format!("/connectors/{id}#sync")))
+    Ok(Redirect::to(&format!("/connectors/{id}?did=sync#sync")))
 }

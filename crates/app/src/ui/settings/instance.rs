@@ -121,11 +121,6 @@ impl Known {
             let secs = secs.abs();
             all.push(format!("The database's clock is {secs} s {off} this replica's. Run NTP on both machines."));
         }
-        let dead: u64 = self.in_state(JobState::Dead).map(|count| count.count).sum();
-        if dead > 0 {
-            let dead = counted(dead, "job");
-            all.push(format!("{dead} given up. Admins of their organisations can try them again under Jobs."));
-        }
         let mut versions: Vec<_> = self.living().filter_map(|replica| replica.version.as_deref()).collect();
         versions.sort_unstable();
         versions.dedup();
@@ -191,7 +186,7 @@ struct ProviderLine {
 
 #[derive(Serialize)]
 struct WaitsLine {
-    count: u64,
+    count: String,
     mean: String,
     longest: String,
 }
@@ -245,7 +240,7 @@ async fn show(State(app): State<Arc<App>>, person: Person) -> Result<Response, T
         providers: providers(&app, &known),
         open: known.open,
         waits: Waits::read().map(|(count, mean, longest)| WaitsLine {
-            count,
+            count: counted(count, "time"),
             mean: length(mean),
             longest: length(longest),
         }),

@@ -83,7 +83,8 @@ async fn change(
     };
     if app.store.change_org(person.org(), &face).await? == Changed::No {
         let name =
-            "Another organisation of this installation is called so. Choose a name that tells them apart.".to_owned();
+            "Another organisation of this installation is called so, or nearly. Choose a name that tells them apart."
+                .to_owned();
         return Ok(page(&app, &person, typed, Problems { name, ..Problems::default() }, false));
     }
     info!(org.id = %person.org(), "changed an organisation");
@@ -133,7 +134,12 @@ fn origin(text: &str) -> Result<String, String> {
     let shown: String = text.chars().take(100).collect();
     let wrong = |why: &str| Err(format!("“{shown}” {why}"));
     let Ok(url) = Url::parse(text) else { return wrong("is no address. Write it like https://app.example.com") };
+    // Whatever else a host may have in it means something to a content security policy.
+    let plain = |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'.');
     let loopback = match url.host() {
+        Some(Host::Domain(name)) if !plain(name) => {
+            return wrong("has a host that is none. Name each host in full: a * stands for nothing here.");
+        }
         Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
         Some(Host::Ipv4(ip)) => ip.is_loopback(),
         Some(Host::Ipv6(ip)) => ip.is_loopback(),
@@ -175,6 +181,11 @@ mod tests {
             ("https://app.example.com/back", "has more than"),
             ("https://app.example.com/?x=1", "has more than"),
             ("https://user:pass@app.example.com", "has more than"),
+            ("https://*", "has a host that is none"),
+            ("https://*.example.com", "has a host that is none"),
+            ("https://a;sandbox", "has a host that is none"),
+            ("https://a,b", "has a host that is none"),
+            ("https://'self'", "has a host that is none"),
         ] {
             let error = origin(text).unwrap_err();
             assert!(error.contains(why), "{text}: {error}");
