@@ -105,6 +105,7 @@ impl Installation {
              [refresh]\nconfirm_pause_secs = 0.05\n\
              [network]\nallow_private_hosts = [\"loopback\"]\n\
              [events]\nallow_private_hosts = [\"loopback\"]\n\
+             [sync]\nenabled = false\n\
              [oauth_apps.zendesk]\nclient_id = \"{CLIENT_ID}\"\nclient_secret = \"{CLIENT_SECRET}\"\n\
              [providers.zendesk]\nbase_url_override = \"{}\"\n",
             this.folder.join("master.key").display(),
