@@ -34,9 +34,10 @@ const NAMES: [&str; 4] = [
 
 /// Declared, but no page: files, streams, answers to scripts, ways to somewhere else. `/setup` is shown before there is
 /// anybody, and has a test of its own here; so has the sign-in.
-const NO_PAGES: [&str; 9] = [
+const NO_PAGES: [&str; 10] = [
     "/",
     "/static/{file}",
+    "/brand/{colour}",
     "/favicon.ico",
     "/robots.txt",
     "/setup",

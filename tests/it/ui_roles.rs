@@ -289,11 +289,9 @@ struct House {
 
 impl House {
     async fn new(db: &Arc<Database>) -> Self {
-        // What is sent and read beside would be taken for what the next form has changed.
+        // What an endpoint is sent beside would be taken for what the next form has changed.
         let quiet = |config: &mut holdfast_app::Config| {
             config.oauth_apps.clear();
-            config.sync.enabled = true;
-            config.jobs.sync.at_once = Some(0);
             config.jobs.deliver.at_once = Some(0);
         };
         let app = TestApp::builder(db).with(quiet).start().await;
