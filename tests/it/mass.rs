@@ -39,8 +39,9 @@ impl House {
         let app = TestApp::builder(db).with(|config| smtp.configure(config)).with(guard).start().await;
         let mut connectors = Vec::new();
         for org in ORGS {
-            app.person(org, &format!("admin@{}.example", org.to_lowercase()), Role::Admin).await;
+            // The key first: there is nobody yet to be mailed that it was made.
             let key = app.key_of(org).await;
+            app.person(org, &format!("admin@{}.example", org.to_lowercase()), Role::Admin).await;
             for number in 0..OF_EACH {
                 let account = format!("{}{number}", org.to_lowercase());
                 let body = app.import_body(&account);

@@ -264,8 +264,17 @@ async fn while_exchanged(
         let before = db.number(used).await;
         let (two, ()) = tokio::join!(second.0.get(&second.1), async {
             until("the second has come back", async || db.number(used).await, |count| *count > before).await;
+            // It begins to wait a little after it has come back; each second that is looked takes it 3 further.
             app.advance(Duration::from_secs(13));
-            until("the second has ended or waits", async || db.number(ENDED).await, |count| *count > 0).await;
+            let mut looks = 0;
+            let look = async || {
+                looks += 1;
+                if looks % 50 == 0 {
+                    app.advance(Duration::from_secs(3));
+                }
+                db.number(ENDED).await
+            };
+            until("the second has ended or waits", look, |count| *count > 0).await;
             assert_eq!(acme(app).counters().code_exchanges, exchanges + 1, "the second is not exchanged");
         });
         acme(app).calm();
