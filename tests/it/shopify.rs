@@ -34,6 +34,9 @@ on_both! {
 async fn start(db: &Arc<Database>) -> TestApp {
     let builder = TestApp::builder(db).with(|config| {
         config.oauth_apps.insert("shopify".to_owned(), oauth_app());
+        // An exchange that a test holds up is not over before whoever waits for it gives up.
+        config.refresh.exchange_timeout = Duration::from_mins(3);
+        config.refresh.lease = Duration::from_mins(5);
     });
     builder.start().await
 }
@@ -264,13 +267,13 @@ async fn while_exchanged(
         let before = db.number(used).await;
         let (two, ()) = tokio::join!(second.0.get(&second.1), async {
             until("the second has come back", async || db.number(used).await, |count| *count > before).await;
-            // It begins to wait a little after it has come back; each second that is looked takes it 3 further.
+            // It begins to wait a little after it has come back; so the clock goes on.
             app.advance(Duration::from_secs(13));
             let mut looks = 0;
             let look = async || {
                 looks += 1;
                 if looks % 50 == 0 {
-                    app.advance(Duration::from_secs(3));
+                    app.advance(Duration::from_secs(1));
                 }
                 db.number(ENDED).await
             };
