@@ -14,7 +14,7 @@ use crate::{
     mails::{MailKind, MailStage, Tell},
     sql::{self, failed, micros, nonsense, values},
     store::Store,
-    team::role_of,
+    team::{RoleRow, role_of},
     users::NewUser,
 };
 
@@ -358,18 +358,6 @@ impl Store {
     /// Makes a link to an invitation or to a reset, by the SHA-256 of its text. Very old ones go.
     pub async fn mint_link(&self, subject: &str, hash: &[u8; 32], at: DateTime<Utc>) -> Result<Changed, StoreError> {
         mint(self.db(), "make a link", subject, hash, at).await
-    }
-}
-
-#[derive(FromQueryResult)]
-struct RoleRow {
-    id: String,
-    role: String,
-}
-
-impl RoleRow {
-    fn role(&self) -> Result<Role, StoreError> {
-        Role::parse(&self.role).ok_or_else(|| nonsense("invitations", "role", &self.id))
     }
 }
 

@@ -39,15 +39,16 @@ struct Seen {
     seen_at: Option<DateTime<Utc>>,
 }
 
+/// What somebody may do, or is invited to.
 #[derive(FromQueryResult)]
-struct RoleRow {
-    id: String,
+pub(crate) struct RoleRow {
+    pub(crate) id: String,
     role: String,
 }
 
 impl RoleRow {
-    fn role(&self) -> Result<Role, StoreError> {
-        Role::parse(&self.role).ok_or_else(|| nonsense("users", "role", &self.id))
+    pub(crate) fn role(&self) -> Result<Role, StoreError> {
+        Role::parse(&self.role).ok_or_else(|| nonsense("people and invitations", "role", &self.id))
     }
 }
 

@@ -196,10 +196,10 @@ pub(super) async fn shown(
     let snapshot = &view.snapshot;
     let test = app.store.last_test(org, &snapshot.connector).await?;
     let test = test.and_then(|kept| serde_json::from_value::<LastTest>(kept).ok());
+    let mirror = crate::sync::mirror(app, &snapshot.provider, &snapshot.connector).await?;
     let checklist = match session.and_then(|session| checklist(app, &view, &session, now)) {
         Some(checklist) => {
             let endpoints = app.store.endpoints_of(org, &snapshot.connector, now).await?;
-            let mirror = crate::sync::mirror(app, &snapshot.provider, &snapshot.connector).await?;
             Some(checklist.with_webhook(&endpoints, app.provider_name(&snapshot.provider)).with_sync(mirror.as_ref()))
         }
         None => None,
@@ -222,7 +222,7 @@ pub(super) async fn shown(
         failed.what = format!("{} {likely}", failed.what);
     }
     page.webhook = Card::of(app, org, snapshot, now).await?;
-    page.sync = sync::Card::of(app, snapshot, now).await?;
+    page.sync = mirror.map(|mirror| sync::Card::new(&mirror, snapshot.health, now));
     page.migration = MigrationMark::read(app, snapshot, now).await?;
     page.rename = refused.unwrap_or_else(|| Rename { typed: page.name.clone(), ..Rename::default() });
     let title = page.name.clone();

@@ -7,7 +7,7 @@ use axum::{
     response::Redirect,
 };
 use chrono::{DateTime, Utc};
-use holdfast_core::{Health, Snapshot, ports::StoreError};
+use holdfast_core::Health;
 use holdfast_store::Mirror;
 use serde::Serialize;
 
@@ -41,13 +41,8 @@ pub(super) struct Card {
 }
 
 impl Card {
-    /// `None`: nothing is mirrored of it.
-    pub(super) async fn of(app: &App, known: &Snapshot, now: DateTime<Utc>) -> Result<Option<Self>, StoreError> {
-        let mirror = sync::mirror(app, &known.provider, &known.connector).await?;
-        Ok(mirror.map(|mirror| Self::new(&mirror, known.health, now)))
-    }
-
-    fn new(mirror: &Mirror, health: Health, now: DateTime<Utc>) -> Self {
+    /// Of a connector that is so.
+    pub(super) fn new(mirror: &Mirror, health: Health, now: DateTime<Utc>) -> Self {
         let reads = mirror.began_at.is_some();
         let badge = match (&mirror.fault, mirror.first_at) {
             _ if health != Health::Connected => (IDLE, "Waits for Reconnect"),

@@ -47,19 +47,14 @@ pub(super) fn routes() -> Routes {
     Routes::new().get(HERE, Needs::Operator, show)
 }
 
-/// What is known of the instance at one moment.
+/// What is known at one moment of all that can be in trouble. The overview asks for it each time, so it is cheap.
 struct Known {
     now: DateTime<Utc>,
     replicas: Vec<Replica>,
     due: Vec<DueCount>,
-    outcomes: Vec<ExchangeOutcomes>,
-    open: u64,
     incidents: Vec<OpenIncident>,
-    jobs: Vec<JobCount>,
     lifeboat: LifeboatState,
-    mails_open: u64,
     mail_trouble: Option<MailTrouble>,
-    mail_failures: Vec<MailFailure>,
     ahead: TimeDelta,
 }
 
@@ -67,20 +62,13 @@ impl Known {
     async fn read(app: &App) -> Result<Self, StoreError> {
         let (store, now) = (&app.store, app.seams.clock.now());
         let ids: Vec<_> = app.providers().iter().map(|provider| provider.about().id).collect();
-        let mut mail_failures = store.mail_failures(MAILS).await?;
-        mail_failures.retain(|failure| now - failure.at < FAILED_LATELY);
         Ok(Self {
             now,
             replicas: store.replicas().await?,
             due: store.due_counts(&ids, now, now - OVERDUE).await?,
-            outcomes: store.exchange_outcomes(now - LATELY).await?,
-            open: store.open_exchange_count().await?,
             incidents: store.open_incidents().await?,
-            jobs: store.count_jobs().await?,
             lifeboat: app.lifeboat.state().await,
-            mails_open: store.open_mail_count().await?,
             mail_trouble: store.mail_trouble().await?,
-            mail_failures,
             ahead: app.clock_ahead().await?,
         })
     }
@@ -132,10 +120,6 @@ impl Known {
 
     fn living(&self) -> impl Iterator<Item = &Replica> {
         self.replicas.iter().filter(|replica| replica.alive)
-    }
-
-    fn in_state(&self, state: JobState) -> impl Iterator<Item = &JobCount> {
-        self.jobs.iter().filter(move |count| count.state == state)
     }
 }
 
@@ -223,28 +207,31 @@ struct MailLine {
 
 /// GET /settings/instance
 async fn show(State(app): State<Arc<App>>, person: Person) -> Result<Response, Trouble> {
-    let known = Known::read(&app).await?;
+    let (store, known) = (&app.store, Known::read(&app).await?);
     let now = known.now;
+    let jobs = store.count_jobs().await?;
+    let mut mails = store.mail_failures(MAILS).await?;
+    mails.retain(|failure| now - failure.at < FAILED_LATELY);
     let ahead = known.ahead.num_milliseconds();
     let off = length(Duration::from_millis(ahead.unsigned_abs()));
     let page = InstancePage {
         at: Moment::new(now, now),
         troubles: known.troubles(&app),
         version: env!("CARGO_PKG_VERSION"),
-        database: match app.store.kind() {
+        database: match store.kind() {
             Kind::Sqlite => "SQLite",
             Kind::Postgres => "PostgreSQL",
         },
         clock: if ahead < 0 { format!("{off} behind ours") } else { format!("{off} ahead of ours, at most") },
         replicas: known.replicas.iter().map(|replica| replica_line(replica, now)).collect(),
-        providers: providers(&app, &known),
-        open: known.open,
+        providers: providers(&app, &known.due, &store.exchange_outcomes(now - LATELY).await?),
+        open: store.open_exchange_count().await?,
         waits: Waits::read().map(|(count, mean, longest)| WaitsLine {
             count: counted(count, "time"),
             mean: length(mean),
             longest: length(longest),
         }),
-        kinds: JobKind::ALL.into_iter().map(|kind| kind_line(&known, kind)).collect(),
+        kinds: JobKind::ALL.into_iter().map(|kind| kind_line(&jobs, kind, now)).collect(),
         lifeboat: LifeboatLine {
             badge: match (&known.lifeboat.trouble, known.lifeboat.sets) {
                 (Some(_), _) => (BAD, "In trouble"),
@@ -256,8 +243,8 @@ async fn show(State(app): State<Arc<App>>, person: Person) -> Result<Response, T
             unreadable: known.lifeboat.unreadable,
             taken: known.lifeboat.taken,
         },
-        mails_open: known.mails_open,
-        mails: known.mail_failures.iter().map(|failure| mail_line(failure, now)).collect(),
+        mails_open: store.open_mail_count().await?,
+        mails: mails.iter().map(|failure| mail_line(failure, now)).collect(),
     };
     Ok(View::of(&person, Here::Settings, "pages/settings/instance.html", "Instance", &page).show(&app))
 }
@@ -272,9 +259,9 @@ fn replica_line(replica: &Replica, now: DateTime<Utc>) -> ReplicaLine {
     }
 }
 
-fn providers(app: &App, known: &Known) -> Vec<ProviderLine> {
+fn providers(app: &App, due: &[DueCount], outcomes: &[ExchangeOutcomes]) -> Vec<ProviderLine> {
     let line = |due: &DueCount| {
-        let of: Vec<_> = known.outcomes.iter().filter(|one| one.provider == due.provider).collect();
+        let of: Vec<_> = outcomes.iter().filter(|one| one.provider == due.provider).collect();
         let is_good = |one: &ExchangeOutcomes| matches!(one.outcome.as_str(), "rotated" | "superseded");
         let count = |good: bool| of.iter().filter(|one| is_good(one) == good).map(|one| one.count).sum();
         let others = of.iter().filter(|one| !is_good(one));
@@ -291,11 +278,11 @@ fn providers(app: &App, known: &Known) -> Vec<ProviderLine> {
                 .map(|one| length(Duration::from_millis(one.mean_ms.unsigned_abs()))),
         })
     };
-    known.due.iter().filter_map(line).collect()
+    due.iter().filter_map(line).collect()
 }
 
-fn kind_line(known: &Known, kind: JobKind) -> KindLine {
-    let of = |state| known.in_state(state).find(|count| count.kind == kind);
+fn kind_line(jobs: &[JobCount], kind: JobKind, now: DateTime<Utc>) -> KindLine {
+    let of = |state| jobs.iter().find(|count| count.kind == kind && count.state == state);
     let count = |state| of(state).map_or(0, |count| count.count);
     KindLine {
         name: kind_words(kind),
@@ -304,7 +291,7 @@ fn kind_line(known: &Known, kind: JobKind) -> KindLine {
         waiting: count(JobState::Waiting),
         parked: count(JobState::Parked),
         dead: count(JobState::Dead),
-        oldest: of(JobState::Ready).and_then(|ready| span(known.now - ready.oldest)),
+        oldest: of(JobState::Ready).and_then(|ready| span(now - ready.oldest)),
     }
 }
 
