@@ -133,10 +133,11 @@ impl Store {
             let values = values![one.endpoint, one.reason, count, first_at, last_at, samples];
             sql::run(&tx, doing, note, values).await?;
             if one.in_a_row > 0 {
+                // One that was accepted while these were on their way has ended their row.
                 let fail = "UPDATE webhook_endpoints SET failures = failures + $2, \
                             failing_since = COALESCE(failing_since, $3), \
                             warned_at = CASE WHEN warned_at IS NULL AND failures + $2 >= $4 THEN $5 ELSE warned_at END \
-                            WHERE id = $1";
+                            WHERE id = $1 AND (accepted_at IS NULL OR accepted_at <= $5)";
                 let warn_at = i64::try_from(one.warn_at).unwrap_or(i64::MAX);
                 let in_a_row = i64::try_from(one.in_a_row).unwrap_or(i64::MAX);
                 sql::run(&tx, doing, fail, values![one.endpoint, in_a_row, first_at, warn_at, last_at]).await?;

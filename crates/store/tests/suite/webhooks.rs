@@ -461,4 +461,12 @@ async fn a_flood_of_what_nothing_proves_makes_one_row_for_each_reason(db: Arc<Te
     let (endpoint, _) = find(&store, &endpoint.id, moment(40)).await;
     assert_eq!((endpoint.failures, endpoint.refused, endpoint.gone_at), (100_001, 0, None), "they never lead to gone");
     assert!(store.webhook_is_untold(moment(40)).await.unwrap());
+
+    store.note_heard(&endpoint, moment(50)).await.unwrap();
+    note("stale", 1, 45).await;
+    let (endpoint, _) = find(&store, &endpoint.id, moment(60)).await;
+    assert_eq!(endpoint.failures, 0, "they came before the one that was accepted, and were written down after it");
+    note("stale", 1, 55).await;
+    let (endpoint, _) = find(&store, &endpoint.id, moment(60)).await;
+    assert_eq!(endpoint.failures, 1);
 }
