@@ -2,6 +2,7 @@
 
 mod accounts;
 mod ends;
+mod history;
 mod invitations;
 mod links;
 mod migrations;

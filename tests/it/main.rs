@@ -32,6 +32,7 @@ mod mass;
 mod migrations;
 mod moving;
 mod order_status;
+mod other_orgs;
 mod own_apps;
 mod proxy;
 mod reconnect;

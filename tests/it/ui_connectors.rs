@@ -37,6 +37,8 @@ on_both! {
     names_are_shown_as_they_are,
     the_timeline_is_filtered_and_paged,
     refreshes_are_drawn_with_a_table_for_readers,
+    what_a_connector_was_used_for_is_counted_and_drawn,
+    health_is_drawn_over_time,
 }
 
 fn part(page: &Page, id: &str) -> Element {
@@ -685,16 +687,67 @@ async fn refreshes_are_drawn_with_a_table_for_readers(db: Arc<Database>) {
 
     let chart = part(&ada.open(&path).await, "chart");
 
-    assert_eq!(chart.named("svg")[0].get("aria-label"), Some("Refreshes: 1 renewed, 1 failed"));
-    let said: Vec<_> = chart.named("svg")[0].named("title").iter().map(|title| title.raw()).collect();
+    assert_eq!(chart.named("svg")[1].get("aria-label"), Some("Refreshes: 1 renewed, 1 failed"));
+    let said: Vec<_> = chart.named("svg")[1].named("title").iter().map(|title| title.raw()).collect();
     assert!(
         !said.is_empty() && said.iter().all(|day| day.contains(" renewed, ")),
         "each bar says what it is: {said:?}"
     );
-    let rows: Vec<_> = chart.named("tbody")[0].named("tr").iter().map(|row| row.text()).collect();
+    let rows: Vec<_> = chart.named("tbody")[1].named("tr").iter().map(|row| row.text()).collect();
     assert_eq!(rows.len(), 14);
     let sum = |column: usize| -> u32 {
         rows.iter().map(|row| row.split_whitespace().rev().nth(column).unwrap().parse::<u32>().unwrap()).sum()
     };
     assert_eq!((sum(1), sum(0)), (1, 1), "{rows:?}");
+}
+
+async fn what_a_connector_was_used_for_is_counted_and_drawn(db: Arc<Database>) {
+    let app = TestApp::start(&db).await;
+    let id = app.import("acme").await;
+    let (ada, path) = (app.somebody(Role::Viewer).await, format!("/connectors/{id}"));
+    let home = ada.open("/connectors").await;
+    assert!(home.text.contains(r#"data-label="Last used"><span class="soft">–"#), "{}", home.text);
+
+    for (path, status) in [("api/v2/users/me.json", 200), ("api/v2/users/me.json", 200), ("api/v2/nowhere.json", 404)] {
+        let _answer = app.proxy(Method::GET, &id, path, "").await.expect(status);
+    }
+    holdfast_app::usage::round(&app.app).await.unwrap();
+
+    for page in [ada.open(&path).await, ada.open("/history").await] {
+        let drawn: Vec<_> =
+            page.read().named("svg").iter().filter_map(|svg| svg.get("aria-label").map(str::to_owned)).collect();
+        assert!(drawn.contains(&"API calls: 2 answered, 1 refused or not answered".to_owned()), "{drawn:?}");
+    }
+    assert!(part(&ada.open("/connectors").await, "list").text().contains("just now"));
+
+    // Whoever is given the token uses it, too, though not by a call from here.
+    app.advance(Duration::from_hours(24));
+    let _fresh = app.token(&id).await.expect(200);
+    holdfast_app::usage::round(&app.app).await.unwrap();
+    assert!(part(&ada.open("/connectors").await, "list").text().contains("just now"));
+    let stranger = app.somebody_of("Globex", Role::Owner).await;
+    let theirs = stranger.open("/history").await.expect(200);
+    assert!(theirs.says("No connector failed.") && theirs.says("None yet."), "{}", theirs.text);
+}
+
+async fn health_is_drawn_over_time(db: Arc<Database>) {
+    let app = TestApp::start(&db).await;
+    let id = app.import("acme").await;
+    let (ada, path) = (app.somebody(Role::Viewer).await, format!("/connectors/{id}"));
+    app.advance(Duration::from_hours(30) - holdfast_tests::service::LIFE);
+    app.fail(&id).await;
+    app.advance(Duration::from_hours(10));
+
+    let chart = part(&ada.open(&path).await, "chart");
+
+    assert_eq!(chart.named("svg")[0].get("aria-label"), Some("Health over 14 days: worked for 75 % of the time"));
+    let spells: Vec<_> = chart.named("tbody")[0].named("tr").iter().map(|row| row.text()).collect();
+    assert_eq!(spells.len(), 2, "{spells:?}");
+    assert!(spells[0].contains("Connected") && spells[0].ends_with("1 day"), "{spells:?}");
+    assert!(spells[1].contains("Needs Reconnect") && spells[1].ends_with("10 hours"), "{spells:?}");
+
+    app.advance(Duration::from_hours(24 * 20));
+    let later = app.somebody(Role::Viewer).await;
+    let chart = part(&later.open(&path).await, "chart");
+    assert_eq!(chart.named("svg")[0].get("aria-label"), Some("Health over 14 days: worked for 0 % of the time"));
 }

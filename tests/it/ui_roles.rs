@@ -75,6 +75,7 @@ const TABLE: &[(&str, &str, Takes)] = &[
     ("GET", "/demo/mailbox/{id}/html", Takes::SignedIn),
     ("GET", "/events", Takes::SignedIn),
     ("GET", "/connectors", Takes::SignedIn),
+    ("GET", "/history", Takes::SignedIn),
     ("GET", "/connectors/new", ADMIN),
     ("GET", "/connectors/new/{provider}", ADMIN),
     ("POST", "/connectors/new/{provider}", ADMIN),

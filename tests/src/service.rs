@@ -312,13 +312,21 @@ impl TestApp {
         make_key(&self.app, "Acme", scopes).await
     }
 
-    /// A key with every scope of another organisation, made when it is new.
+    /// A key with every scope but `admin` of another organisation, made when it is new.
     ///
     /// # Panics
     /// When it cannot be made.
     pub async fn key_of(&self, org: &str) -> String {
+        self.key_of_with(org, &EVERYTHING).await
+    }
+
+    /// The same with these scopes.
+    ///
+    /// # Panics
+    /// When it cannot be made.
+    pub async fn key_of_with(&self, org: &str, scopes: &[&str]) -> String {
         self.app.store.ensure_org(org).await.expect("an organisation can be made");
-        make_key(&self.app, org, &EVERYTHING).await
+        make_key(&self.app, org, scopes).await
     }
 
     /// GET with the usual key.

@@ -1,4 +1,4 @@
-//! What the suites `clients` and `peers` meet that nobody here wrote. It comes from PyPI and npm, so these are no part of a plain
+//! What the suites `clients`, `peers` and `lighthouse` meet that nobody here wrote. It comes from PyPI and npm, so these are no part of a plain
 //! `cargo xtask test`, which gets along with Debian's packages.
 
 use std::{fs, path::Path, process::Command, time::Duration};

@@ -1,4 +1,4 @@
-//! The chores of the workspace: `cargo xtask test`, `torture`, `clients`, `peers`, `lint`, `bench` and `new-provider`.
+//! The chores of the workspace: `cargo xtask test`, `torture`, `clients`, `peers`, `lighthouse`, `lint`, `bench` and `new-provider`.
 
 mod apt;
 mod bench;
@@ -25,6 +25,7 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   torture [--minutes N] [--seed S]            four replicas and everything that goes wrong, for so long (5)
   clients [-- ARGS]                           the sandboxes against client libraries from PyPI and npm
   peers [-- ARGS]                             the service against OAuth servers from npm and PyPI
+  lighthouse                                  the main pages, measured with Lighthouse from npm
   lint                                        formatting, clippy, dependencies, Dockerfile, compose file
   bench [-- ARGS]                             builds for release and runs the benchmark
   new-provider NAME [--key]                   an adapter with sandbox and tests to begin with; --key: by API key, not OAuth
@@ -118,6 +119,10 @@ fn parse(args: impl Iterator<Item = String>) -> anyhow::Result<Command> {
         }
         Some("clients") => Command::Foreign { suite: suites::CLIENTS, passed_on },
         Some("peers") => Command::Foreign { suite: suites::PEERS, passed_on },
+        Some("lighthouse") => {
+            let passed_on = [passed_on, vec!["--nocapture".to_owned()]].concat();
+            Command::Foreign { suite: suites::LIGHTHOUSE, passed_on }
+        }
         Some("lint") if passed_on.is_empty() => Command::Lint,
         Some("bench") => Command::Bench { passed_on },
         Some("new-provider") if passed_on.is_empty() => {
@@ -191,6 +196,7 @@ mod tests {
             "lint now",
             "clients zenpy",
             "peers django",
+            "lighthouse home",
             "lint -- x",
             "bench x",
             "new-provider",

@@ -25,8 +25,10 @@ const SERVERS: &[Need] = &[Need::Postgres, Need::Redis, Need::MailServer];
 pub(crate) const CLIENTS: &str = "clients";
 /// The suite that needs servers from npm and PyPI.
 pub(crate) const PEERS: &str = "peers";
+/// The suite that needs Lighthouse from npm.
+pub(crate) const LIGHTHOUSE: &str = "lighthouse";
 /// What these need is installed by `foreign.rs`; they run only when they are asked for.
-pub(crate) const FOREIGN: [&str; 2] = [CLIENTS, PEERS];
+pub(crate) const FOREIGN: [&str; 3] = [CLIENTS, PEERS, LIGHTHOUSE];
 /// The suite that tries out what `cargo xtask new-provider` writes.
 pub(crate) const NEW_PROVIDER: &str = "new-provider";
 /// The suite of documentation examples: cargo alone can run those.
@@ -48,6 +50,9 @@ pub(crate) fn suite_of(package: &str, target: &Target) -> Option<Suite> {
         (TESTS, Kind::Test, PEERS) => {
             let needs = &[Need::Postgres, Need::Browser];
             suite(PEERS, "the whole service against OAuth servers of others; only when asked for", needs)
+        }
+        (TESTS, Kind::Test, LIGHTHOUSE) => {
+            suite(LIGHTHOUSE, "the main pages, measured with Lighthouse; only when asked for", &[Need::Browser])
         }
         (TESTS, Kind::Test, own) => suite(own, "the whole service", SERVERS),
         (_, Kind::Lib | Kind::Bin, _) => suite("unit", "each crate by itself, no socket, no file", NOTHING),
@@ -107,6 +112,7 @@ mod tests {
             ("holdfast-tests", Kind::Test, "torture", Some("torture")),
             ("holdfast-tests", Kind::Test, "clients", Some("clients")),
             ("holdfast-tests", Kind::Test, "peers", Some("peers")),
+            ("holdfast-tests", Kind::Test, "lighthouse", Some("lighthouse")),
             ("holdfast-tests", Kind::Other, "story", None),
         ];
         for (package, kind, name, suite) in table {

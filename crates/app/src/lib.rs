@@ -47,6 +47,7 @@ pub mod serve;
 pub mod sync;
 pub mod tools;
 pub mod ui;
+pub mod usage;
 mod words;
 
 pub use app::App;

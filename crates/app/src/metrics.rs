@@ -5,17 +5,19 @@
 
 use std::{
     sync::{
-        OnceLock,
+        Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
 
 use chrono::TimeDelta;
-use holdfast_core::{ports::Meter, refresh::OutcomeKind};
+use holdfast_core::{ConnectorId, ports::Meter, refresh::OutcomeKind};
 use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tracing::warn;
+
+use crate::usage::Usage;
 
 const EXCHANGES: &str = "holdfast_exchanges_total";
 const EXCHANGE_SECONDS: &str = "holdfast_exchange_seconds";
@@ -98,6 +100,8 @@ impl Waits {
 #[derive(Clone)]
 pub struct Metrics {
     handle: PrometheusHandle,
+    /// What connectors were used for: of this instance alone, and written to its database.
+    pub(crate) usage: Arc<Usage>,
 }
 
 impl Metrics {
@@ -116,7 +120,7 @@ impl Metrics {
             describe();
             handle
         });
-        Self { handle: handle.clone() }
+        Self { handle: handle.clone(), usage: Arc::default() }
     }
 
     /// All metrics in the Prometheus text format.
@@ -208,6 +212,10 @@ impl Meter for Metrics {
 
     fn late(&self, provider: &str, by: Duration) {
         histogram!(REFRESH_LATE_SECONDS, "provider" => provider.to_owned()).record(by);
+    }
+
+    fn called(&self, connector: &ConnectorId, fine: bool) {
+        self.usage.called(connector, fine);
     }
 }
 

@@ -33,7 +33,7 @@ use crate::{
     metrics::UPKEEP_INTERVAL,
     ops,
     problem::Problem,
-    recovery, ui,
+    recovery, ui, usage,
 };
 
 /// Everything that is served.
@@ -186,6 +186,7 @@ impl Beside {
             tokio::spawn(jobs::keep_alive(Arc::clone(app))),
             tokio::spawn(jobs::settle(Arc::clone(app))),
             tokio::spawn(hooks::work(Arc::clone(app))),
+            tokio::spawn(usage::work(Arc::clone(app))),
         ];
         if let Some(listener) = admin::socket(&app.config)? {
             tasks.push(tokio::spawn(admin::answer(Arc::clone(app), listener)));
@@ -216,7 +217,7 @@ async fn schedule(app: Arc<App>) {
 }
 
 /// Keeps metrics small; once a day, tells of client secrets that are about to end, and removes connectors that nobody ever
-/// connected.
+/// connected, and old counts.
 async fn upkeep(app: Arc<App>) {
     let day = Duration::from_hours(24);
     let mut told = None;
@@ -236,6 +237,9 @@ async fn upkeep(app: Arc<App>) {
                 Ok(0) => {}
                 Ok(count) => info!("removed connectors that nobody has connected: {count}"),
                 Err(error) => warn!(%error, "could not look for connectors that nobody has connected"),
+            }
+            if let Err(error) = usage::forget(&app).await {
+                warn!(%error, "could not forget what connectors were used for long ago");
             }
         }
         pause(&app, UPKEEP_INTERVAL).await;

@@ -681,4 +681,6 @@ pub trait Meter: Send + Sync + 'static {
     fn claimed(&self, _provider: &str, _count: usize) {}
     /// The scheduler began a refresh this long after it was due.
     fn late(&self, _provider: &str, _by: Duration) {}
+    /// A request went to the provider's API for this connector. `fine`: it was answered, with a status below 400.
+    fn called(&self, _connector: &ConnectorId, _fine: bool) {}
 }

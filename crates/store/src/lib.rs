@@ -21,6 +21,7 @@ mod expiring;
 mod extras;
 mod grants;
 mod health;
+mod history;
 mod imports;
 mod incidents;
 mod instance;
@@ -58,6 +59,7 @@ mod throttle;
 mod timeline;
 mod tool_calls;
 mod unfinished;
+mod usage;
 mod users;
 mod webhooks;
 
@@ -73,6 +75,7 @@ pub use event_endpoints::{
 };
 pub use events::{NewEvent, Published, StoredEvent};
 pub use grants::{Connected, Grant, Granted};
+pub use history::{Failure, HealthChange};
 pub use imports::{Import, Imported, Met};
 pub use incidents::OpenIncident;
 pub use invitations::{Accept, Accepted, Invitation, InvitationNow, Invited, NewInvitation, Touched};
@@ -106,8 +109,9 @@ pub use sessions::{NewSession, Purpose, Session, StartSession, Taken, Way};
 pub use store::{Kind, Options, Store};
 pub use team::{Member, TeamChange};
 pub use throttle::Throttle;
-pub use timeline::{Entry, ExchangeDay, ExchangeOutcomes, Recovery, TimelineItem, is_timeline_cursor};
+pub use timeline::{DayCount, Entry, ExchangeOutcomes, Recovery, TimelineItem, is_timeline_cursor};
 pub use tool_calls::{Attempts, KeyUse};
+pub use usage::Used;
 pub use users::{EmailTaken, FirstUser, NewUser, User};
 pub use webhooks::{
     Arrived, Dedupe, Delivery, DeliveryFilter, DeliveryState, DueLook, Endpoint, Known, Looked, NewEndpoint,

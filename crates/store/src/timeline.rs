@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use holdfast_core::{ConnectorId, OrgId, Version, ports::StoreError};
 
 use sea_orm::{ConnectionTrait, FromQueryResult};
@@ -183,35 +183,38 @@ impl Store {
     }
 }
 
-/// The exchanges of one day.
+/// How often something went well on a day, and how often not. Lists of these leave out days without either.
 #[derive(Clone, Debug, PartialEq, Eq, FromQueryResult)]
-pub struct ExchangeDay {
+pub struct DayCount {
     /// In UTC: `2026-11-29`.
     pub day: String,
-    /// So many brought a token set, or found a newer one.
+    /// Well.
     pub good: i64,
-    /// So many did not, for whatever reason.
+    /// Not.
     pub bad: i64,
 }
 
 impl Store {
-    /// A connector's exchanges since this moment, by day; days without any are left out. What is under way, and what was
-    /// never sent, does not count.
+    /// The exchanges since this moment of the org's connectors, or of this one of them, by day: good ones brought a token
+    /// set, or found a newer one. What is under way, and what was never sent, does not count.
     pub async fn exchange_days(
         &self,
         org: &OrgId,
-        connector: &ConnectorId,
+        connector: Option<&ConnectorId>,
         since: DateTime<Utc>,
-    ) -> Result<Vec<ExchangeDay>, StoreError> {
+    ) -> Result<Vec<DayCount>, StoreError> {
         let day = sql::day_of(self.backend(), "e.started_at");
         let sql = format!(
             "SELECT {day} AS day, \
              COUNT(CASE WHEN e.outcome IN ('rotated', 'superseded') THEN 1 END) AS good, \
              COUNT(CASE WHEN e.outcome NOT IN ('rotated', 'superseded', 'not_sent', 'discarded') THEN 1 END) AS bad \
-             FROM exchanges e WHERE e.org_id = $1 AND e.connector_id = $2 AND e.started_at >= $3 \
-             GROUP BY 1 ORDER BY 1"
+             FROM exchanges e WHERE e.org_id = $1 AND {} AND e.started_at >= $2 GROUP BY 1 ORDER BY 1",
+            // Ids begin with their moment, so that the primary key finds those of all connectors; clocks may differ.
+            if connector.is_some() { "e.connector_id = $3" } else { "e.id >= $3" },
         );
-        let values = values![org.as_str(), connector.as_str(), micros(since)];
+        let first = || exchange_ids_from(since - TimeDelta::hours(1));
+        let which = connector.map_or_else(first, |one| one.as_str().to_owned());
+        let values = values![org.as_str(), micros(since), which];
         sql::all(self.db(), "count the exchanges of each day", sql, values).await
     }
 }
@@ -236,9 +239,13 @@ impl Store {
         let sql = "SELECT c.provider, e.outcome, COUNT(*) AS count, CAST(AVG(e.duration_ms) AS BIGINT) AS mean_ms \
                    FROM exchanges e JOIN connectors c ON c.id = e.connector_id \
                    WHERE e.id >= $1 AND e.outcome IS NOT NULL GROUP BY c.provider, e.outcome ORDER BY c.provider, e.outcome";
-        let first = format!("exch_{:012x}", since.timestamp_millis());
-        sql::all(self.db(), "count how exchanges ended", sql, values![first]).await
+        sql::all(self.db(), "count how exchanges ended", sql, values![exchange_ids_from(since)]).await
     }
+}
+
+/// Where the ids of exchanges begin that were begun from then on.
+fn exchange_ids_from(since: DateTime<Utc>) -> String {
+    format!("exch_{:012x}", since.timestamp_millis())
 }
 
 /// Adds a line, in the transaction that it tells of.

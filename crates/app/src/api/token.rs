@@ -158,6 +158,7 @@ async fn answer(
     let known = caller.snapshot(app, id).await?;
     match app.engine.fresh(&known.connector, need, trigger).await {
         Ok(snapshot) => {
+            app.metrics.usage.handed_out(&known.connector);
             let snapshot = completed(app, snapshot).await;
             body(app, &snapshot).map(Json)
         }

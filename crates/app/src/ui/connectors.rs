@@ -1,6 +1,7 @@
 //! Connectors in the web UI: the home page, connecting, and the page of each.
 //!
 //! - [`home`]: what needs somebody, then all of them.
+//! - [`history`]: how the last fortnight went for all of them.
 //! - [`catalogue`]: what can be connected, and the form that starts it.
 //! - [`show`]: one connector; [`checklist`], [`timeline`], [`chart`] and [`told`] are parts of its page.
 //! - [`webhook`]: what its provider sends by itself.
@@ -11,6 +12,7 @@ mod catalogue;
 mod chart;
 mod checklist;
 mod ends;
+mod history;
 mod home;
 mod link;
 mod migrations;
@@ -40,6 +42,7 @@ const ADMIN: Needs = Needs::Role(Role::Admin);
 pub(super) fn routes() -> Routes {
     Routes::new()
         .get("/connectors", Needs::SignedIn, home::show)
+        .get("/history", Needs::SignedIn, history::show)
         .get("/connectors/new", ADMIN, catalogue::show)
         .get("/connectors/new/{provider}", ADMIN, catalogue::form)
         .post("/connectors/new/{provider}", ADMIN, catalogue::connect)

@@ -255,6 +255,10 @@ impl<'a> ApiRequest<'a> {
             }
             let request = self.addressed(base, &path, secret, body.expect("a stream is never sent twice"))?;
             let sent = api.0.engine.http().send(request).await;
+            if let Source::Engine(connector) = &api.0.source {
+                let fine = sent.as_ref().is_ok_and(|response| response.status.as_u16() < 400);
+                api.0.engine.meter().called(connector, fine);
+            }
             let may_change = match &sent {
                 Ok(response) => !response.status.is_client_error(),
                 Err(failure) => failure.sent == Sent::Maybe,

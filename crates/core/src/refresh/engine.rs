@@ -199,6 +199,11 @@ impl Engine {
         self.ports.http.as_ref()
     }
 
+    /// Who counts.
+    pub(crate) fn meter(&self) -> &dyn Meter {
+        self.ports.meter.as_ref()
+    }
+
     /// Where credentials are.
     pub(crate) fn store(&self) -> &dyn CredentialStore {
         self.ports.store.as_ref()

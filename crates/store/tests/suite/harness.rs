@@ -8,7 +8,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, SubsecRound as _, TimeDelta, Utc};
 use holdfast_core::{
     ConnectorId, ExchangeId, OrgId, Secret, Snapshot, TokenSet, Version,
     ports::{
@@ -180,6 +180,11 @@ pub(crate) async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, mut
 /// A moment with nanoseconds, which no database keeps.
 pub(crate) fn moment(secs: i64) -> DateTime<Utc> {
     DateTime::from_timestamp(1_800_000_000 + secs, 123_456_789).unwrap()
+}
+
+/// A moment as it is stored.
+pub(crate) fn kept(secs: i64) -> DateTime<Utc> {
+    moment(secs).trunc_subsecs(6)
 }
 
 pub(crate) fn tokens(mark: &str) -> TokenSet {

@@ -176,14 +176,19 @@ async fn exchanges_are_counted_by_day(db: Arc<TestDatabase>) {
         }
     }
 
-    let days = store.exchange_days(&org, &id, moment(-day)).await.unwrap();
+    let days = store.exchange_days(&org, Some(&id), moment(-day)).await.unwrap();
 
     let names: Vec<_> = [0, day].map(|at| moment(at).format("%Y-%m-%d").to_string()).into();
     let days: Vec<_> = days.iter().map(|day| (day.day.as_str(), day.good, day.bad)).collect();
     assert_eq!(days, [(names[0].as_str(), 1, 1), (names[1].as_str(), 0, 2)]);
-    assert_eq!(store.exchange_days(&org, &id, moment(day)).await.unwrap().len(), 1);
+    assert_eq!(store.exchange_days(&org, Some(&id), moment(day)).await.unwrap().len(), 1);
+    assert_eq!(
+        store.exchange_days(&org, None, moment(day)).await.unwrap(),
+        store.exchange_days(&org, Some(&id), moment(day)).await.unwrap()
+    );
     let other = store.ensure_org("Other").await.unwrap();
-    assert!(store.exchange_days(&other, &id, moment(0)).await.unwrap().is_empty());
+    assert!(store.exchange_days(&other, None, moment(0)).await.unwrap().is_empty());
+    assert!(store.exchange_days(&other, Some(&id), moment(0)).await.unwrap().is_empty());
 }
 
 async fn a_timeline_of_one_kind_has_nothing_else(db: Arc<TestDatabase>) {

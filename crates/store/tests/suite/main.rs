@@ -27,4 +27,5 @@ mod sessions;
 mod signals;
 mod starting;
 mod team;
+mod usage;
 mod webhooks;

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use chrono::{DateTime, SubsecRound as _, Utc};
+use chrono::{DateTime, Utc};
 use holdfast_core::{
     AppId, ConnectorId, OrgId, Role, Secret,
     ports::Changed,
@@ -17,7 +17,7 @@ use serde_json::json;
 
 use crate::{
     grants::grant,
-    harness::{TestDatabase, moment, new_connector, on_both, tokens},
+    harness::{TestDatabase, kept, moment, new_connector, on_both, tokens},
 };
 
 on_both! {
@@ -57,11 +57,6 @@ async fn endpoint(store: &Store, org: &OrgId, connector: &ConnectorId) -> Endpoi
         actor: "Ada",
     };
     store.make_endpoint(&new).await.unwrap().0
-}
-
-/// A moment as it is stored.
-fn kept(secs: i64) -> DateTime<Utc> {
-    moment(secs).trunc_subsecs(6)
 }
 
 /// The address of a new connector, as it is found by a delivery.

@@ -1,23 +1,39 @@
-//! Refreshes over a fortnight, drawn here: bars for who sees, a table for who does not.
+//! What happened over a fortnight, drawn here: bars and a strip for who sees, tables for who does not.
 
-use chrono::{DateTime, Days, Utc};
-use holdfast_core::{OrgId, Snapshot, ports::StoreError};
+use chrono::{DateTime, Days, NaiveDate, TimeDelta, Utc};
+use holdfast_core::Health;
+use holdfast_store::{DayCount, HealthChange};
 use serde::Serialize;
 
-use crate::app::App;
+use crate::ui::{
+    moment::{Moment, span},
+    parts::Badge,
+};
 
 /// With today.
 const DAYS: u64 = 14;
-/// The picture's size, in its own units.
+/// A picture's size, in its own units.
 const WIDTH: u64 = 308;
 const HEIGHT: u64 = 90;
 /// Of the bars; below stand the days.
 const TALLEST: u64 = 70;
 const GAP: u64 = 6;
+/// Of the strip's table.
+const MOST_SPELLS: usize = 50;
 
-/// As the page shows it.
+/// The first of the days that are drawn.
+pub(in crate::ui) fn first_day(now: DateTime<Utc>) -> NaiveDate {
+    now.date_naive() - Days::new(DAYS - 1)
+}
+
+/// When that begins.
+pub(in crate::ui) fn since(now: DateTime<Utc>) -> DateTime<Utc> {
+    first_day(now).and_hms_opt(0, 0, 0).expect("midnight exists in UTC").and_utc()
+}
+
+/// Bars, as a page shows them.
 #[derive(Serialize)]
-pub(super) struct Chart {
+pub(in crate::ui) struct Chart {
     width: u64,
     height: u64,
     base: u64,
@@ -46,17 +62,9 @@ struct Bar {
 }
 
 impl Chart {
-    /// Of this connector's exchanges.
-    pub(super) async fn read(
-        app: &App,
-        org: &OrgId,
-        connector: &Snapshot,
-        now: DateTime<Utc>,
-    ) -> Result<Self, StoreError> {
-        let today = now.date_naive();
-        let first = today - Days::new(DAYS - 1);
-        let since = first.and_hms_opt(0, 0, 0).expect("midnight exists in UTC").and_utc();
-        let days = app.store.exchange_days(org, &connector.connector, since).await?;
+    /// Of what was counted on the days up to now.
+    pub(in crate::ui) fn new(days: &[DayCount], now: DateTime<Utc>) -> Self {
+        let first = first_day(now);
         let counts: Vec<(i64, i64)> = (0..DAYS)
             .map(|ahead| (first + Days::new(ahead)).format("%Y-%m-%d").to_string())
             .map(|day| days.iter().find(|counted| counted.day == day).map_or((0, 0), |day| (day.good, day.bad)))
@@ -78,7 +86,7 @@ impl Chart {
                 label: (DAYS - 1 - number).is_multiple_of(4),
             }
         });
-        Ok(Self {
+        Self {
             width: WIDTH,
             height: HEIGHT,
             base: TALLEST,
@@ -86,7 +94,7 @@ impl Chart {
             good: counts.iter().map(|(good, _)| good).sum(),
             bad: counts.iter().map(|(_, bad)| bad).sum(),
             most,
-        })
+        }
     }
 }
 
@@ -97,4 +105,70 @@ fn tall(count: i64, most: i64) -> u64 {
     }
     let room = TALLEST - 8;
     (count.unsigned_abs() * room / most.unsigned_abs()).max(2)
+}
+
+/// A connector's health over the same days, as a page shows it.
+#[derive(Serialize)]
+pub(super) struct Strip {
+    width: u64,
+    /// Oldest first.
+    spells: Vec<Spell>,
+    /// So many earlier ones are left out of the table.
+    earlier: usize,
+    /// Of the time that it was meant to work: `99.5 %`. `None`: it never was.
+    worked: Option<String>,
+}
+
+/// From one change to the next.
+#[derive(Serialize)]
+struct Spell {
+    x: u64,
+    width: u64,
+    badge: Badge,
+    since: Moment,
+    /// `3 hours`.
+    length: String,
+    /// Stands in the table.
+    listed: bool,
+}
+
+impl Strip {
+    /// `created`: nothing is drawn before that.
+    pub(super) fn new(changes: &[HealthChange], created: DateTime<Utc>, now: DateTime<Utc>) -> Self {
+        let start = since(now).max(created).min(now);
+        let ends = changes.iter().skip(1).map(|next| next.at).chain([now]);
+        let spells: Vec<(Health, DateTime<Utc>, DateTime<Utc>)> = changes
+            .iter()
+            .zip(ends)
+            .map(|(change, end)| (change.to, change.at.max(start), end.max(start)))
+            .filter(|(_, from, to)| from < to)
+            .collect();
+        let lasted = |which: &dyn Fn(Health) -> bool| -> TimeDelta {
+            spells.iter().filter(|(health, ..)| which(*health)).map(|(_, from, to)| *to - *from).sum()
+        };
+        let good = lasted(&|health| health == Health::Connected);
+        let meant = lasted(&|health| matches!(health, Health::Connected | Health::AuthFailed));
+        let whole = (now - since(now)).num_seconds().max(1);
+        let place = |at: DateTime<Utc>| {
+            let seconds = (at - since(now)).num_seconds().clamp(0, whole);
+            u64::try_from(seconds * i64::try_from(WIDTH).unwrap_or(i64::MAX) / whole).unwrap_or_default()
+        };
+        let earlier = spells.len().saturating_sub(MOST_SPELLS);
+        let drawn = spells.iter().enumerate().map(|(number, (health, from, to))| Spell {
+            x: place(*from).min(WIDTH - 1),
+            width: place(*to).saturating_sub(place(*from)).max(1),
+            badge: Badge::of_health(*health, false),
+            since: Moment::new(*from, now),
+            length: span(*to - *from).unwrap_or_else(|| "a moment".to_owned()),
+            listed: number >= earlier,
+        });
+        Self { width: WIDTH, spells: drawn.collect(), earlier, worked: percent(good, meant) }
+    }
+}
+
+/// Never rounded up to all of it.
+fn percent(part: TimeDelta, whole: TimeDelta) -> Option<String> {
+    let (part, whole) = (part.num_seconds(), whole.num_seconds());
+    let tenths = (part * 1000).checked_div(whole)?;
+    Some(if tenths % 10 == 0 { format!("{} %", tenths / 10) } else { format!("{}.{} %", tenths / 10, tenths % 10) })
 }

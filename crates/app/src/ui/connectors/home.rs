@@ -114,6 +114,7 @@ struct Line {
     /// The first agents that work with it, and how many more do.
     agents: Vec<AgentLine>,
     more_agents: usize,
+    used: Option<Moment>,
     expires: Option<Moment>,
     renewed: bool,
 }
@@ -149,6 +150,8 @@ pub(super) async fn show(
     let told = failed.iter().chain(&degraded).chain(&ending).chain(&page.data);
     let ids: BTreeSet<_> = told.map(|line| line.id.clone()).collect();
     let agents = store.agents_of(&ids.into_iter().collect::<Vec<_>>()).await?;
+    let listed: Vec<_> = page.data.iter().map(|line| line.id.clone()).collect();
+    let used = store.last_used(&listed).await?;
 
     let migrations = MigrationCard::all(&app, org, now).await?;
     let to_reconnect = migrations.iter().map(|card| card.open).sum();
@@ -182,7 +185,7 @@ pub(super) async fn show(
         search: asked.q.trim().to_owned(),
         providers: providers(&app, &counts, &asked.provider),
         states: states(&counts, to_reconnect, &asked.health),
-        rows: page.data.iter().map(|line| row(&app, line, &agents, now)).collect(),
+        rows: page.data.iter().map(|line| row(&app, line, &agents, used.get(&line.id).copied(), now)).collect(),
         next: page.next_cursor.as_deref().map(address),
         first: (!asked.cursor.is_empty()).then(|| address("")),
         tiles: if total == 0 { Tile::all(&app, person.org(), "").await? } else { Vec::new() },
@@ -268,7 +271,7 @@ fn ending_need(app: &App, line: &ConnectorLine, now: DateTime<Utc>) -> Need {
     Need { when: "ends", ..need(app, line, said, badge, ends) }
 }
 
-fn row(app: &App, line: &ConnectorLine, agents: &Agents, now: DateTime<Utc>) -> Line {
+fn row(app: &App, line: &ConnectorLine, agents: &Agents, used: Option<DateTime<Utc>>, now: DateTime<Utc>) -> Line {
     let works = line.health == Health::Connected;
     let agents = agents.get(&line.id).map(Vec::as_slice).unwrap_or_default();
     Line {
@@ -279,6 +282,7 @@ fn row(app: &App, line: &ConnectorLine, agents: &Agents, now: DateTime<Utc>) -> 
         badge: Badge::of_health(line.health, line.degraded.is_some()),
         agents: agents.iter().take(NAMED).map(AgentLine::of).collect(),
         more_agents: agents.len().saturating_sub(NAMED),
+        used: Moment::maybe(used, now),
         expires: if works { Moment::maybe(line.expires_at, now) } else { None },
         renewed: line.renewed,
     }

@@ -8,14 +8,23 @@ use axum::{
     response::Response,
 };
 use chrono::{DateTime, Utc};
-use holdfast_core::{Fingerprint, Health, Role, Secret, credential::Trouble as Class, refresh::timing};
+use holdfast_core::{
+    Fingerprint, Health, Role, Secret, credential::Trouble as Class, ports::StoreError, refresh::timing,
+};
 use holdfast_store::{AgentBrief, ConnectorView, Session};
 use secrecy::ExposeSecret;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    AgentLine, Mark, chart::Chart, checklist::Checklist, connect_word, migrations::MigrationMark, sync,
-    timeline::Timeline, told::Told, webhook::Card,
+    AgentLine, Mark,
+    chart::{self, Chart, Strip},
+    checklist::Checklist,
+    connect_word,
+    migrations::MigrationMark,
+    sync,
+    timeline::Timeline,
+    told::Told,
+    webhook::Card,
 };
 use crate::{
     app::App,
@@ -69,7 +78,7 @@ struct ConnectorPage {
     test: Option<TestView>,
     overview: Overview,
     timeline: Timeline,
-    chart: Chart,
+    charts: Charts,
     /// `None`: its provider tells of nothing by itself.
     webhook: Option<Card>,
     /// `None`: nothing is mirrored of it.
@@ -77,6 +86,31 @@ struct ConnectorPage {
     can_test: bool,
     did: Option<&'static str>,
     rename: Rename,
+}
+
+/// What happened to it over a fortnight.
+#[derive(Serialize)]
+struct Charts {
+    refreshes: Chart,
+    calls: Chart,
+    health: Strip,
+    used: Option<Moment>,
+}
+
+impl Charts {
+    async fn read(app: &App, view: &ConnectorView, now: DateTime<Utc>) -> Result<Self, StoreError> {
+        let (org, connector, since) = (&view.snapshot.org, &view.snapshot.connector, chart::since(now));
+        let refreshes = app.store.exchange_days(org, Some(connector), since).await?;
+        let calls = app.store.call_days(org, Some(connector), chart::first_day(now)).await?;
+        let changes = app.store.health_changes(org, connector, since).await?;
+        let used = app.store.last_used(std::slice::from_ref(connector)).await?;
+        Ok(Self {
+            refreshes: Chart::new(&refreshes, now),
+            calls: Chart::new(&calls, now),
+            health: Strip::new(&changes, view.created_at, now),
+            used: Moment::maybe(used.get(connector).copied(), now),
+        })
+    }
 }
 
 /// The form for another name: what was typed, and what is wrong with it.
@@ -205,7 +239,7 @@ pub(super) async fn shown(
         None => None,
     };
     let timeline = Timeline::read(app, org, snapshot, &asked.kind, &asked.before, now).await?;
-    let chart = Chart::read(app, org, snapshot, now).await?;
+    let charts = Charts::read(app, &view, now).await?;
     let agents = app.store.agents_of(std::slice::from_ref(&snapshot.connector)).await?;
     let agents = agents.get(&snapshot.connector).map(Vec::as_slice).unwrap_or_default();
     let told = match snapshot.health {
@@ -217,7 +251,7 @@ pub(super) async fn shown(
         Some(adapter) => connect::ways(app, org, adapter.about(), Some(snapshot)).await?,
         None => connect::Ways { key: false, both: false },
     };
-    let mut page = page(app, person, &view, agents, ways, told, checklist, test, timeline, chart, &asked.did, now);
+    let mut page = page(app, person, &view, agents, ways, told, checklist, test, timeline, charts, &asked.did, now);
     if let (Some(failed), Some(likely)) = (&mut page.failed, likely) {
         failed.what = format!("{} {likely}", failed.what);
     }
@@ -253,7 +287,7 @@ fn page(
     checklist: Option<Checklist>,
     test: Option<LastTest>,
     timeline: Timeline,
-    chart: Chart,
+    charts: Charts,
     did: &str,
     now: DateTime<Utc>,
 ) -> ConnectorPage {
@@ -309,7 +343,7 @@ fn page(
         test: test.filter(|test| test.epoch == snapshot.epoch).map(|test| test_view(app, view, test, now)),
         overview: overview(app, view, now),
         timeline,
-        chart,
+        charts,
         webhook: None,
         sync: None,
         can_test: person.may(Role::Member) && matches!(health, Health::Connected | Health::AuthFailed),
