@@ -20,6 +20,7 @@ mod view;
 mod webhooks;
 
 pub use aliases::Aliases;
+pub(crate) use audit::AuditBody;
 pub(crate) use import::for_link;
 pub use import::{NewConnectorBody, create, lines::import_all};
 pub use proxy::Clients;

@@ -226,7 +226,7 @@ impl Store {
         let tx = self.transaction(doing).await?;
         let ended = sql::run(&tx, doing, sql, values![user, within(user), id]).await?;
         if ended > 0 {
-            self.audit_person(&tx, user, action, false, (Value::Null, json!({ "sessions": ended }))).await?;
+            self.audit_person(&tx, user, action, true, (Value::Null, json!({ "sessions": ended }))).await?;
         }
         tx.commit().await.map_err(failed(doing))?;
         Ok(ended)
