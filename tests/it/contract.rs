@@ -271,6 +271,7 @@ async fn a_key_is_needed_and_its_scopes_count(db: Arc<Database>) {
         (Method::POST, "/jobs/job_1/discard".to_owned(), "jobs"),
         (Method::POST, "/jobs/retry".to_owned(), "jobs"),
         (Method::POST, "/jobs/discard".to_owned(), "jobs"),
+        (Method::GET, "/audit".to_owned(), "audit:read"),
         (Method::GET, "/event-endpoints".to_owned(), "admin"),
         (Method::POST, "/event-endpoints".to_owned(), "admin"),
         (Method::GET, "/event-endpoints/eep_1".to_owned(), "admin"),
@@ -291,7 +292,8 @@ async fn a_key_is_needed_and_its_scopes_count(db: Arc<Database>) {
         ("POST" | "PATCH", _) => Some(json!({})),
         _ => None,
     };
-    let others = ["connectors:read", "connectors:write", "tokens:read", "tools", "agents", "jobs", "proxy"];
+    let others =
+        ["connectors:read", "connectors:write", "tokens:read", "tools", "agents", "jobs", "proxy", "audit:read"];
 
     for (method, path, scope) in &calls {
         let with = async |key: Option<&str>| app.call(method.clone(), path, key, body(method, path)).await;

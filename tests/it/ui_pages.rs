@@ -20,7 +20,8 @@ const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; i
 /// Pages with a form that leads to a provider, and so over hosts that nobody knows beforehand.
 const LEADS_TO_PROVIDERS: [&str; 3] = ["/connectors", "/connectors/new/{provider}", "/connectors/{id}"];
 /// Answer the script alone, with JSON and with events.
-const NO_PAGES: [&str; 3] = ["/connectors/new/{provider}/account", "/events", "/brand/{colour}"];
+const NO_PAGES: [&str; 4] =
+    ["/connectors/new/{provider}/account", "/events", "/brand/{colour}", "/settings/audit/export"];
 
 async fn start() -> (TestApp, Browser) {
     let app = TestApp::start(&Arc::new(Database::sqlite())).await;

@@ -1,5 +1,7 @@
 //! Who may use which page: one table of role and route. It has to name every route that exists, so that none is forgotten.
 
+mod audit;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -155,6 +157,8 @@ const TABLE: &[(&str, &str, Takes)] = &[
     ("POST", "/settings/event-endpoints/{id}/enable", ADMIN),
     ("POST", "/settings/event-endpoints/{id}/disable", ADMIN),
     ("POST", "/settings/event-endpoints/{id}/delete", ADMIN),
+    ("GET", "/settings/audit", ADMIN),
+    ("GET", "/settings/audit/export", ADMIN),
     ("GET", "/settings/own-apps", ADMIN),
     ("GET", "/settings/own-apps/{provider}", ADMIN),
     ("POST", "/settings/own-apps/{provider}", ADMIN),

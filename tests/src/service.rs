@@ -25,8 +25,8 @@ use crate::{
 };
 
 /// All scopes that a key can have here.
-pub const EVERYTHING: [&str; 7] =
-    ["connectors:read", "connectors:write", "tokens:read", "proxy", "tools", "agents", "jobs"];
+pub const EVERYTHING: [&str; 8] =
+    ["connectors:read", "connectors:write", "tokens:read", "proxy", "tools", "agents", "jobs", "audit:read"];
 /// The sandbox's access tokens live this long, and a little more is enough for them to be over.
 pub const LIFE: Duration = Duration::from_mins(31);
 

@@ -2,6 +2,7 @@
 
 mod agents;
 mod aliases;
+mod audit;
 mod caller;
 mod connectors;
 mod deliveries;
@@ -19,6 +20,7 @@ mod view;
 mod webhooks;
 
 pub use aliases::Aliases;
+pub(crate) use audit::AuditBody;
 pub(crate) use import::for_link;
 pub use import::{NewConnectorBody, create, lines::import_all};
 pub use proxy::Clients;
@@ -103,6 +105,7 @@ pub fn router(app: Arc<App>) -> Router {
         .routes(routes!(jobs::show))
         .routes(routes!(jobs::retry))
         .routes(routes!(jobs::discard))
+        .routes(routes!(audit::list))
         .merge(
             OpenApiRouter::new()
                 .routes(routes!(token::get))
@@ -124,6 +127,7 @@ pub fn router(app: Arc<App>) -> Router {
             let detail = "This route does not take that method; see /api/v1/openapi.json.";
             Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail)
         })
+        .layer(middleware::from_fn_with_state(Arc::clone(&app), caller::attribute))
         .layer(DefaultBodyLimit::max(LONGEST_BODY_BYTES))
         .layer(SetResponseHeaderLayer::overriding(header::CACHE_CONTROL, HeaderValue::from_static("no-store")))
         .with_state(app)

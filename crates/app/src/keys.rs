@@ -12,8 +12,8 @@ use secrecy::SecretString;
 use sha2::{Digest, Sha256};
 
 /// What a key may be allowed to do.
-pub const SCOPES: [&str; 8] =
-    ["connectors:read", "connectors:write", "tokens:read", "proxy", "tools", "agents", "jobs", "admin"];
+pub const SCOPES: [&str; 9] =
+    ["connectors:read", "connectors:write", "tokens:read", "proxy", "tools", "agents", "jobs", "audit:read", "admin"];
 
 /// What a scope allows, in plain words.
 pub fn scope_in_words(scope: &str) -> &'static str {
@@ -25,6 +25,7 @@ pub fn scope_in_words(scope: &str) -> &'static str {
         "tools" => "Run tools, such as reading and answering tickets",
         "agents" => "See, change and run agents",
         "jobs" => "See, retry and discard work that waits",
+        "audit:read" => "Read the audit log: who changed what",
         "admin" => "Everything that any other scope allows",
         _ => "",
     }

@@ -5,13 +5,16 @@ use chrono::{DateTime, Utc};
 use holdfast_core::{
     AgentId, ConnectorId, Health, OrgId,
     agent::{StopReason, Trigger},
+    credential::Fingerprint,
     ports::{Changed, StoreError},
 };
 use sea_orm::{ConnectionTrait, FromQueryResult};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
-    agent_stops, agents, row,
+    agent_stops, agents,
+    audit::Change,
+    row,
     sql::{self, failed, micros, values},
     store::Store,
 };
@@ -132,6 +135,8 @@ impl Store {
         }
         set_due(&tx, &id, new.at).await?;
         agent_stops::tell(self, &tx, &id, false, new.at).await?;
+        let line = Change::new(&new.org, "agent.created", ("agent", id.as_str(), &new.name));
+        self.audit(&tx, line.now(as_it_is(&tx, &id).await?)).await?;
         tx.commit().await.map_err(failed(doing))?;
         self.agent_changed(&id);
         self.events_told(std::slice::from_ref(&new.org));
@@ -156,6 +161,7 @@ impl Store {
             tx.rollback().await.map_err(failed(doing))?;
             return Ok(Altered::NoAgent);
         }
+        let as_it_was = as_it_is(&tx, id).await?;
         if let Some(name) = &change.name {
             sql::run(&tx, doing, "UPDATE agents SET name = $2 WHERE id = $1", values![id.as_str(), name.as_str()])
                 .await?;
@@ -187,6 +193,10 @@ impl Store {
             agent_stops::tell(self, &tx, id, was_stopped, at).await?;
         }
         set_due(&tx, id, at).await?;
+        let as_it_is = as_it_is(&tx, id).await?;
+        let name = as_it_is["name"].as_str().unwrap_or_default().to_owned();
+        let line = Change::new(org, "agent.changed", ("agent", id.as_str(), &name));
+        self.audit(&tx, line.was(as_it_was).now(as_it_is)).await?;
         tx.commit().await.map_err(failed(doing))?;
         self.agent_changed(id);
         self.events_told(std::slice::from_ref(org));
@@ -209,9 +219,14 @@ impl Store {
                    due_at = NULL \
                    WHERE org_id = $1 AND id = $2 AND paused_at IS NULL";
         let values = values![org.as_str(), id.as_str(), micros(at), by];
-        if sql::run(self.db(), "pause an agent", sql, values).await? == 0 {
+        let doing = "pause an agent";
+        let tx = self.transaction(doing).await?;
+        if sql::run(&tx, doing, sql, values).await? == 0 {
+            tx.rollback().await.map_err(failed(doing))?;
             return Ok(Changed::No);
         }
+        self.audit(&tx, Change::new(org, "agent.paused", ("agent", id.as_str(), &name_of(&tx, id).await?))).await?;
+        tx.commit().await.map_err(failed(doing))?;
         self.agent_changed(id);
         Ok(Changed::Yes)
     }
@@ -228,6 +243,7 @@ impl Store {
             return Ok(Changed::No);
         }
         set_due(&tx, id, at).await?;
+        self.audit(&tx, Change::new(org, "agent.resumed", ("agent", id.as_str(), &name_of(&tx, id).await?))).await?;
         tx.commit().await.map_err(failed(doing))?;
         self.agent_changed(id);
         Ok(Changed::Yes)
@@ -237,11 +253,18 @@ impl Store {
     pub async fn delete_agent(&self, org: &OrgId, id: &AgentId) -> Result<Changed, StoreError> {
         let doing = "delete an agent";
         let bound = "SELECT DISTINCT connector_id AS id FROM agent_connectors WHERE agent_id = $1";
-        let before: Vec<sql::Id> = sql::all(self.db(), doing, bound, values![id.as_str()]).await?;
+        let tx = self.transaction(doing).await?;
+        let before: Vec<sql::Id> = sql::all(&tx, doing, bound, values![id.as_str()]).await?;
+        let as_it_was = as_it_is(&tx, id).await?;
         let sql = "DELETE FROM agents WHERE org_id = $1 AND id = $2";
-        if sql::run(self.db(), doing, sql, values![org.as_str(), id.as_str()]).await? == 0 {
+        if sql::run(&tx, doing, sql, values![org.as_str(), id.as_str()]).await? == 0 {
+            tx.rollback().await.map_err(failed(doing))?;
             return Ok(Changed::No);
         }
+        let name = as_it_was["name"].as_str().unwrap_or_default().to_owned();
+        let line = Change::new(org, "agent.deleted", ("agent", id.as_str(), &name)).was(as_it_was);
+        self.audit(&tx, line).await?;
+        tx.commit().await.map_err(failed(doing))?;
         self.agent_changed(id);
         for row in before {
             self.connector_changed(&row.id.into());
@@ -255,6 +278,44 @@ impl Store {
             self.connector_changed(&binding.connector);
         }
     }
+}
+
+/// What an agent is, for the audit log: of its playbook, which may hold anything, only a mark that tells it from others.
+async fn as_it_is(tx: &impl ConnectionTrait, id: &AgentId) -> Result<Value, StoreError> {
+    #[derive(FromQueryResult)]
+    struct Row {
+        name: String,
+        runner: Value,
+        every_secs: Option<i64>,
+        on_events: Option<String>,
+        cron: Option<String>,
+        cron_zone: Option<String>,
+        paused: bool,
+    }
+    #[derive(FromQueryResult)]
+    struct Bound {
+        role: String,
+        connector_id: String,
+        tools: Value,
+    }
+    let doing = "look what an agent is";
+    let sql = "SELECT name, runner, every_secs, on_events, cron, cron_zone, paused_at IS NOT NULL AS paused FROM agents \
+               WHERE id = $1";
+    let Some(row) = sql::one::<Row>(tx, doing, sql, values![id.as_str()]).await? else { return Ok(Value::Null) };
+    let sql = "SELECT role, connector_id, tools FROM agent_connectors WHERE agent_id = $1 ORDER BY role, connector_id";
+    let bound: Vec<Bound> = sql::all(tx, doing, sql, values![id.as_str()]).await?;
+    let one = |bound: Bound| json!({ "role": bound.role, "connector": bound.connector_id, "tools": bound.tools });
+    Ok(json!({
+        "name": row.name, "playbook": Fingerprint::of(&row.runner.to_string().into()).as_str(),
+        "every_secs": row.every_secs, "on_events": row.on_events, "cron": row.cron, "cron_zone": row.cron_zone,
+        "paused": row.paused, "connectors": bound.into_iter().map(one).collect::<Vec<_>>(),
+    }))
+}
+
+pub(crate) async fn name_of(tx: &impl ConnectionTrait, id: &AgentId) -> Result<String, StoreError> {
+    let sql = "SELECT name AS id FROM agents WHERE id = $1";
+    let row: Option<sql::Id> = sql::one(tx, "look what an agent is called", sql, values![id.as_str()]).await?;
+    Ok(row.map(|row| row.id).unwrap_or_default())
 }
 
 /// The agent's row does not move until the transaction ends. `false`: the org has no such agent.

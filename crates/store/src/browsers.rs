@@ -86,7 +86,8 @@ impl Store {
     pub async fn create_browser_session(&self, new: &NewBrowserSession) -> Result<String, StoreError> {
         let doing = "sign a browser in";
         let over = "DELETE FROM browser_sessions WHERE expires_at <= $1";
-        sql::run(self.db(), doing, over, values![micros(new.at)]).await?;
+        let tx = self.transaction(doing).await?;
+        sql::run(&tx, doing, over, values![micros(new.at)]).await?;
         let id = self.id("bs");
         let sql = "INSERT INTO browser_sessions (id, user_id, also, token_hash, browser, created_at, seen_at, expires_at) \
                    VALUES ($1, $2, $3, $4, $5, $6, $6, $7)";
@@ -99,9 +100,12 @@ impl Store {
             micros(new.at),
             micros(new.expires_at),
         ];
-        sql::run(self.db(), doing, sql, values).await?;
+        sql::run(&tx, doing, sql, values).await?;
         let here = "UPDATE users SET seen_at = $2 WHERE id = $1";
-        sql::run(self.db(), doing, here, values![new.user.as_str(), micros(new.at)]).await?;
+        sql::run(&tx, doing, here, values![new.user.as_str(), micros(new.at)]).await?;
+        let now = json!({ "browser": new.browser });
+        self.audit_person(&tx, &new.user, "person.signed_in", true, (Value::Null, now)).await?;
+        tx.commit().await.map_err(failed(doing))?;
         Ok(id)
     }
 
@@ -180,6 +184,7 @@ impl Store {
         let also: Vec<_> = others.chain([from]).collect();
         let sql = "UPDATE browser_sessions SET user_id = $2, also = $3, token_hash = $4 WHERE id = $1";
         sql::run(&tx, doing, sql, values![id, to, json!(also), token_hash.to_vec()]).await?;
+        self.audit_person(&tx, to, "person.came_over", true, (Value::Null, Value::Null)).await?;
         tx.commit().await.map_err(failed(doing))?;
         Ok(Changed::Yes)
     }
@@ -206,13 +211,25 @@ impl Store {
     /// Ends one session that can act as this person.
     pub async fn end_browser_session(&self, user: &str, id: &str) -> Result<Changed, StoreError> {
         let sql = format!("DELETE FROM browser_sessions WHERE {OF} AND id = $3");
-        Ok(sql::changed(sql::run(self.db(), "end a session", sql, values![user, within(user), id]).await?))
+        let ended = self.end_sessions(&sql, "session.ended", user, id).await?;
+        Ok(sql::changed(ended))
     }
 
     /// Ends all sessions that can act as this person but this one; answers how many.
     pub async fn end_other_browser_sessions(&self, user: &str, but: &str) -> Result<u64, StoreError> {
         let sql = format!("DELETE FROM browser_sessions WHERE {OF} AND id <> $3");
-        sql::run(self.db(), "end sessions", sql, values![user, within(user), but]).await
+        self.end_sessions(&sql, "session.others_ended", user, but).await
+    }
+
+    async fn end_sessions(&self, sql: &str, action: &'static str, user: &str, id: &str) -> Result<u64, StoreError> {
+        let doing = "end a session";
+        let tx = self.transaction(doing).await?;
+        let ended = sql::run(&tx, doing, sql, values![user, within(user), id]).await?;
+        if ended > 0 {
+            self.audit_person(&tx, user, action, true, (Value::Null, json!({ "sessions": ended }))).await?;
+        }
+        tx.commit().await.map_err(failed(doing))?;
+        Ok(ended)
     }
 
     /// Ends the session of this cookie, whosever it is.

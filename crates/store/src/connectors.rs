@@ -10,7 +10,7 @@ use holdfast_core::{
 };
 use sea_orm::{ConnectionTrait, DatabaseTransaction, FromQueryResult};
 use secrecy::SecretString;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
     agent_stops,
@@ -56,6 +56,11 @@ impl NewConnector {
     fn app(&self) -> AppId {
         self.app.clone().unwrap_or_else(|| AppId::instance(&self.provider))
     }
+
+    /// For the audit log.
+    fn fields(&self) -> Value {
+        json!({ "provider": self.provider, "account": self.account, "name": self.name, "alias": self.alias })
+    }
 }
 
 /// What became of a [`NewConnector`].
@@ -67,6 +72,14 @@ pub enum Created {
     Exists(ConnectorId),
     /// Another connector of the org, this one, has the alias; nothing was changed.
     AliasTaken(ConnectorId),
+}
+
+#[derive(FromQueryResult)]
+struct Was {
+    provider: String,
+    account: String,
+    name: String,
+    alias: Option<String>,
 }
 
 #[derive(FromQueryResult)]
@@ -92,6 +105,10 @@ impl Store {
         let doing = "make a connector";
         let tx = self.transaction(doing).await?;
         let made = self.make(&tx, new, alone).await?;
+        if let Some(Created::New(connector)) = &made {
+            let action = if matches!(new.secret, Secret::Absent) { "connector.created" } else { "connector.imported" };
+            self.audit_connector(&tx, &new.org, connector, action, (Value::Null, new.fields())).await?;
+        }
         tx.commit().await.map_err(failed(doing))?;
         if let Some(Created::New(connector)) = &made {
             self.connector_changed(connector);
@@ -158,10 +175,18 @@ impl Store {
 
     /// Another name for people. Moves neither version nor epoch.
     pub async fn rename_connector(&self, org: &OrgId, id: &ConnectorId, name: &str) -> Result<Changed, StoreError> {
+        let doing = "rename a connector";
+        let tx = self.transaction(doing).await?;
+        let before = "SELECT name AS id FROM connectors WHERE id = $1";
+        let before: Option<sql::Id> = sql::one(&tx, doing, before, values![id.as_str()]).await?;
         let sql = "UPDATE connectors SET name = $3 WHERE org_id = $1 AND id = $2";
-        if sql::run(self.db(), "rename a connector", sql, values![org.as_str(), id.as_str(), name]).await? == 0 {
+        if sql::run(&tx, doing, sql, values![org.as_str(), id.as_str(), name]).await? == 0 {
+            tx.rollback().await.map_err(failed(doing))?;
             return Ok(Changed::No);
         }
+        let both = (json!({ "name": before.map(|row| row.id) }), json!({ "name": name }));
+        self.audit_connector(&tx, org, id, "connector.renamed", both).await?;
+        tx.commit().await.map_err(failed(doing))?;
         self.connector_changed(id);
         Ok(Changed::Yes)
     }
@@ -180,6 +205,13 @@ impl Store {
         let sql = format!("{} WHERE c.id = $1", row::SELECT);
         let held: Option<Row> = sql::one(&tx, doing, sql, values![id.as_str()]).await?;
         let mut held = held.map_or(Secret::Absent, |row| row.secret(&self.inner.sealer));
+        let was = "SELECT provider, account, name, alias FROM connectors WHERE id = $1";
+        let was: Option<Was> = sql::one(&tx, doing, was, values![id.as_str()]).await?;
+        let was = was.map_or(
+            Value::Null,
+            |was| json!({ "provider": was.provider, "account": was.account, "name": was.name, "alias": was.alias }),
+        );
+        self.audit_connector(&tx, org, id, "connector.deleted", (was, Value::Null)).await?;
         // No recovery comes after this: the cause stays until a person binds another connector.
         let now = self.clock().now();
         let told = |about: &About| about.deleted();

@@ -15,9 +15,10 @@ use holdfast_core::{
 };
 use sea_orm::{ConnectionTrait, FromQueryResult};
 use secrecy::SecretString;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
+    audit::{self, CHANGED, Change},
     jobs::end_deliveries,
     seal::Place,
     sql::{self, failed, micros, nonsense, values},
@@ -60,6 +61,20 @@ pub struct EventEndpoint {
     pub disabled_at: Option<DateTime<Utc>>,
     /// Why we stopped by ourselves; `None`: a person did, or nobody.
     pub stopped: Option<Stopped>,
+}
+
+impl EventEndpoint {
+    /// For the audit log. What its address holds beyond the host may be a secret.
+    fn fields(&self) -> Value {
+        json!({
+            "url": audit::address(&self.url), "description": self.description, "types": words(&self.types),
+            "enabled": self.enabled,
+        })
+    }
+
+    fn change(&self, action: &'static str) -> Change<'_> {
+        Change::new(&self.org, action, ("event_endpoint", self.id.as_str(), &self.description))
+    }
 }
 
 /// Why an endpoint gets nothing any more.
@@ -233,6 +248,9 @@ impl Store {
         sql::run(&tx, doing, insert, values).await?;
         let sql = format!("{SELECT} AND id = $2");
         let made = self.one_event_endpoint(&tx, sql, values![new.org.as_str(), id.as_str()], new.at).await?;
+        if let Some(made) = &made {
+            self.audit(&tx, made.change("event_endpoint.created").now(made.fields())).await?;
+        }
         tx.commit().await.map_err(failed(doing))?;
         made.map(|made| MadeEventEndpoint::New(Box::new(made))).ok_or_else(|| StoreError::new(doing))
     }
@@ -248,6 +266,7 @@ impl Store {
         let doing = "change an event endpoint";
         let tx = self.transaction(doing).await?;
         let key = || values![org.as_str(), id];
+        let before = self.one_event_endpoint(&tx, format!("{SELECT} AND id = $2"), key(), at).await?;
         let set = async |what: &str, value: Option<sea_orm::Value>| {
             let sql = format!("UPDATE event_endpoints SET {what} WHERE org_id = $1 AND id = $2");
             sql::run(&tx, doing, sql, key().into_iter().chain(value).collect()).await
@@ -274,6 +293,9 @@ impl Store {
             None => {}
         }
         let changed = self.one_event_endpoint(&tx, format!("{SELECT} AND id = $2"), key(), at).await?;
+        if let (Some(before), Some(now)) = (&before, &changed) {
+            self.audit(&tx, now.change("event_endpoint.changed").was(before.fields()).now(now.fields())).await?;
+        }
         tx.commit().await.map_err(failed(doing))?;
         Ok(changed)
     }
@@ -299,6 +321,10 @@ impl Store {
         let changed = sql::changed(sql::run(&tx, doing, sql, values).await?);
         let sql = format!("{SELECT} AND id = $2");
         let found = self.one_event_endpoint(&tx, sql, values![org.as_str(), id], new.at).await?;
+        if let Some(found) = found.as_ref().filter(|_| changed == Changed::Yes) {
+            let now = json!({ "secret": CHANGED, "previous_until": found.previous_until });
+            self.audit(&tx, found.change("event_endpoint.secret_rotated").now(now)).await?;
+        }
         tx.commit().await.map_err(failed(doing))?;
         Ok(found.map(|found| (found, changed)))
     }
@@ -307,9 +333,12 @@ impl Store {
     pub async fn delete_event_endpoint(&self, org: &OrgId, id: &str, at: DateTime<Utc>) -> Result<Changed, StoreError> {
         let doing = "delete an event endpoint";
         let tx = self.transaction(doing).await?;
+        let sql = format!("{SELECT} AND id = $2");
+        let before = self.one_event_endpoint(&tx, sql, values![org.as_str(), id], at).await?;
         let sql = "DELETE FROM event_endpoints WHERE org_id = $1 AND id = $2";
         let deleted = sql::changed(sql::run(&tx, doing, sql, values![org.as_str(), id]).await?);
-        if deleted == Changed::Yes {
+        if let Some(before) = before.filter(|_| deleted == Changed::Yes) {
+            self.audit(&tx, before.change("event_endpoint.deleted").was(before.fields())).await?;
             end_deliveries(&tx, &id.into(), at).await?;
         }
         tx.commit().await.map_err(failed(doing))?;

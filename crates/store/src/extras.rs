@@ -3,11 +3,13 @@
 use holdfast_core::{ConnectorId, OrgId, ports::StoreError};
 use sea_orm::{ConnectionTrait, FromQueryResult};
 use secrecy::SecretString;
+use serde_json::{Value, json};
 use tracing::warn;
 
 use crate::{
+    audit::CHANGED,
     seal::{DataKey, Place},
-    sql::{self, values},
+    sql::{self, failed, values},
     store::Store,
 };
 
@@ -49,7 +51,12 @@ impl Store {
         let org = org.map(|org| OrgId::from(org.id));
         let org = org.ok_or_else(|| StoreError::new(format!("there is no connector {connector}")))?;
         let key = self.data_key(self.db(), &org).await?;
-        insert(self.db(), &key, &org, connector, name, value).await
+        let doing = "write an extra";
+        let tx = self.transaction(doing).await?;
+        insert(&tx, &key, &org, connector, name, value).await?;
+        let now = json!({ "extra": name, "value": CHANGED });
+        self.audit_connector(&tx, &org, connector, "connector.extra_changed", (Value::Null, now)).await?;
+        tx.commit().await.map_err(failed(doing))
     }
 }
 

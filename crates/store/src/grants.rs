@@ -4,11 +4,11 @@ use chrono::{DateTime, Utc};
 use holdfast_core::{
     AppId, ConnectorId, Health, OrgId, Secret, Snapshot, Version,
     health::Event,
-    ports::{CredentialStore as _, StoreError},
+    ports::{Changed, CredentialStore as _, StoreError},
 };
 use sea_orm::FromQueryResult;
 use secrecy::SecretString;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
     claims::{self, GrantClaim, GrantClaimed, Rival},
@@ -157,6 +157,10 @@ impl Store {
                 self.change(&tx, patient, &Change { kind: "health", ..change }).await?;
             }
         }
+        let action = if again { "connector.reconnected" } else { "connector.connected" };
+        let now =
+            json!({ "consent_of": grant.identity.as_ref().map(|who| &who["name"]), "app": grant.app.to_string() });
+        self.audit_connector(&tx, &org, id, action, (Value::Null, now)).await?;
         let sql = format!("{} WHERE c.id = $1", row::SELECT);
         let row: Option<Row> = sql::one(&tx, doing, sql, values![id.as_str()]).await?;
         let snapshot = row.ok_or_else(|| StoreError::new(doing))?.view(&self.inner.sealer)?.snapshot;
@@ -251,7 +255,10 @@ impl Store {
             always: false,
         };
         for patient in sharing.iter().filter(|patient| patient.id == id.as_str()) {
-            self.change(&tx, patient, &change).await?;
+            if self.change(&tx, patient, &change).await? == Changed::Yes {
+                let both = (json!({ "health": patient.health }), json!({ "health": disconnected }));
+                self.audit_connector(&tx, org, id, "connector.disconnected", both).await?;
+            }
         }
         tx.commit().await.map_err(failed(doing))?;
         self.connector_changed(id);

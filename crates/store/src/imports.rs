@@ -2,8 +2,10 @@
 
 use holdfast_core::{ConnectorId, OrgId, ports::StoreError};
 use sea_orm::{ConnectionTrait, DatabaseTransaction, FromQueryResult};
+use serde_json::json;
 
 use crate::{
+    audit::Change,
     connectors::{Created, NewConnector},
     patience::Patient,
     sql::{self, failed, values},
@@ -72,6 +74,13 @@ impl Store {
         let mut done = Vec::with_capacity(all.len());
         for import in all {
             done.push(self.import(&tx, import).await?);
+        }
+        let count = |wanted: fn(&Imported) -> bool| done.iter().filter(|imported| wanted(imported)).count();
+        let made = count(|imported| matches!(imported, Imported::New(_)));
+        let named = count(|imported| matches!(imported, Imported::Named(_)));
+        if let Some(org) = all.first().map(|import| &import.new.org).filter(|_| made + named > 0) {
+            let now = json!({ "made": made, "given_an_alias": named, "left_as_they_were": done.len() - made - named });
+            self.audit(&tx, Change::new(org, "connector.imported_many", ("connectors", "", "")).now(now)).await?;
         }
         tx.commit().await.map_err(failed(doing))?;
         for (imported, import) in done.iter().zip(all) {

@@ -11,6 +11,7 @@ use secrecy::SecretString;
 use serde_json::json;
 
 use crate::{
+    audit::Change,
     mails::{MailKind, MailStage, Tell},
     sql::{self, failed, micros, nonsense, values},
     store::Store,
@@ -238,6 +239,9 @@ impl Store {
         let mail = self.tell_address(&tx, tell, new.org, &email, MailKind::Invitation, &about).await?;
         let sql = "UPDATE invitations SET mail_id = $2 WHERE id = $1";
         sql::run(&tx, doing, sql, values![id.as_str(), mail]).await?;
+        let action = if renewed { "invitation.sent_again" } else { "invitation.sent" };
+        let line = Change::new(new.org, action, ("invitation", &id, &email)).now(json!({ "role": role }));
+        self.audit(&tx, line).await?;
         tx.commit().await.map_err(failed(doing))?;
         Ok(Invited::Yes { id, renewed })
     }
@@ -283,6 +287,11 @@ impl Store {
             Some(role) if by.is_some_and(|by| by.may_change(role, None)) => {
                 let sql = "UPDATE invitations SET withdrawn_at = $2 WHERE id = $1";
                 sql::run(&tx, doing, sql, values![id, micros(at)]).await?;
+                let email = "SELECT email AS id FROM invitations WHERE id = $1";
+                let email: Option<sql::Id> = sql::one(&tx, doing, email, values![id]).await?;
+                let email = email.map(|row| row.id).unwrap_or_default();
+                let line = Change::new(org, "invitation.withdrawn", ("invitation", id, &email));
+                self.audit(&tx, line.was(json!({ "role": role.as_str() }))).await?;
                 Touched::Yes
             }
             Some(_) => Touched::NotAllowed,
@@ -352,7 +361,10 @@ impl Store {
             password_hash,
             at,
         };
-        Ok(self.add_person(tx, doing, &user).await?.map_or(Accepted::Member, Accepted::Joined))
+        let Some(joined) = self.add_person(tx, doing, &user).await? else { return Ok(Accepted::Member) };
+        let now = json!({ "role": user.role.as_str(), "invited_by": invitation.by });
+        self.audit_person(tx, &joined, "member.joined", true, (serde_json::Value::Null, now)).await?;
+        Ok(Accepted::Joined(joined))
     }
 
     /// Makes a link to an invitation or to a reset, by the SHA-256 of its text. Very old ones go.

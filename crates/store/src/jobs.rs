@@ -169,7 +169,7 @@ fn kind(word: &str, job: &str) -> Result<Kind, StoreError> {
 #[derive(FromQueryResult)]
 pub(crate) struct Moved {
     org_id: String,
-    kind: String,
+    pub(crate) kind: String,
 }
 
 /// Jobs of an org and kind: there are new ones, or some have moved.

@@ -10,6 +10,7 @@ use sea_orm::FromQueryResult;
 use serde_json::{Value, json};
 
 use crate::{
+    audit::Change,
     mails::{MailKind, Tell},
     sql::{self, failed, micros, nonsense, values},
     store::Store,
@@ -109,6 +110,8 @@ impl Store {
             tx.rollback().await.map_err(failed(doing))?;
             return Ok(Changed::No);
         }
+        let now = json!({ "scopes": key.scopes });
+        self.audit(&tx, Change::new(key.org, "key.created", ("key", key.id, key.name)).now(now)).await?;
         if let Some((tell, by)) = told {
             let about = json!({ "key": key.id, "by": by });
             self.tell_admins(&tx, tell, key.org, MailKind::KeyMade, &about).await?;
@@ -127,11 +130,17 @@ impl Store {
 
     /// Takes a key back, once.
     pub async fn revoke_key(&self, org: &OrgId, id: &str, at: DateTime<Utc>) -> Result<Changed, StoreError> {
-        let sql = "UPDATE api_keys SET revoked_at = $3 WHERE org_id = $1 AND id = $2 AND revoked_at IS NULL";
-        let values = values![org.as_str(), id, micros(at)];
-        if sql::run(self.db(), "revoke an API key", sql, values).await? == 0 {
+        let doing = "revoke an API key";
+        let tx = self.transaction(doing).await?;
+        let sql = "UPDATE api_keys SET revoked_at = $3 WHERE org_id = $1 AND id = $2 AND revoked_at IS NULL \
+                   RETURNING name AS id";
+        let revoked: Option<sql::Id> = sql::one(&tx, doing, sql, values![org.as_str(), id, micros(at)]).await?;
+        let Some(name) = revoked.map(|row| row.id) else {
+            tx.rollback().await.map_err(failed(doing))?;
             return Ok(Changed::No);
-        }
+        };
+        self.audit(&tx, Change::new(org, "key.revoked", ("key", id, &name))).await?;
+        tx.commit().await.map_err(failed(doing))?;
         self.key_changed(id);
         Ok(Changed::Yes)
     }

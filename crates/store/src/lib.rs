@@ -9,6 +9,7 @@
 mod agent_changes;
 mod agent_stops;
 mod agents;
+mod audit;
 mod browsers;
 mod claims;
 mod connectors;
@@ -65,6 +66,7 @@ mod webhooks;
 
 pub use agent_changes::{AgentChange, Altered, Made, NewAgent, NewBinding};
 pub use agents::{Agent, AgentBrief, Binding, Gate, Paused, Stop};
+pub use audit::{AuditFilter, AuditLine, By, ByKind, Surface, acting, by};
 pub use browsers::{BrowserSession, NewBrowserSession};
 pub use claims::{GrantClaim, GrantClaimed, Rival};
 pub use connectors::{Created, NewConnector};

@@ -9,10 +9,12 @@ use holdfast_core::{
 };
 use sea_orm::FromQueryResult;
 use secrecy::{ExposeSecret, SecretString};
+use serde_json::{Value, json};
 
 use crate::{
+    audit::{CHANGED, Change},
     seal::Place,
-    sql::{self, micros, nonsense, values},
+    sql::{self, failed, micros, nonsense, values},
     store::Store,
 };
 
@@ -57,6 +59,21 @@ impl StoredApp {
             None => AppId::instance(self.provider.as_str()),
             Some(org) => AppId::own(self.provider.as_str(), org.clone(), self.client_id.as_str()),
         }
+    }
+
+    /// For the audit log: of each secret whether there is one, and whether it is another one than before.
+    fn fields(&self, before: Option<&Self>) -> Value {
+        let text = |secret: &AppSecret| secret.secret.as_ref().map(|secret| secret.expose_secret().to_owned());
+        let mark = |own: Option<&AppSecret>, other: Option<&AppSecret>| match (own, other) {
+            (None, _) => "none",
+            (Some(own), Some(other)) if text(own) != text(other) => CHANGED,
+            (Some(_), _) => "set",
+        };
+        json!({
+            "client_id": self.client_id, "secret_expires_at": self.secret_expires_at,
+            "secret": mark(self.secret.as_ref(), before.and_then(|before| before.secret.as_ref())),
+            "next_secret": mark(self.next_secret.as_ref(), before.and_then(|before| before.next_secret.as_ref())),
+        })
     }
 }
 
@@ -159,6 +176,8 @@ impl Store {
     /// since, and not over a secret that could not be opened: that has to be replaced or taken out.
     pub async fn save_oauth_app(&self, app: &StoredApp) -> Result<Changed, StoreError> {
         let doing = "save an OAuth app";
+        // Over another revision than the one that was seen nothing is written.
+        let before = self.find_oauth_app(app.org.as_ref(), &app.provider).await?;
         let (table, of_org, org_value, key) = match app.org {
             None => ("oauth_apps", "", "", "provider"),
             Some(_) => ("own_oauth_apps", " AND org_id = $13", ", $13", "org_id, provider"),
@@ -195,9 +214,17 @@ impl Store {
             micros(app.changed_at),
         ];
         values.extend(app.org.as_ref().map(|org| sea_orm::Value::from(org.as_str())));
-        if sql::run(self.db(), doing, sql, values).await? == 0 {
+        let tx = self.transaction(doing).await?;
+        if sql::run(&tx, doing, sql, values).await? == 0 {
+            tx.rollback().await.map_err(failed(doing))?;
             return Ok(Changed::No);
         }
+        let before = before.filter(|_| app.revision > 0);
+        let action = if before.is_some() { "oauth_app.changed" } else { "oauth_app.created" };
+        let line = Change::new(app.org.as_ref(), action, ("oauth_app", &app.provider, &app.provider));
+        let was = before.as_ref().map_or(Value::Null, |before| before.fields(None));
+        self.audit(&tx, line.was(was).now(app.fields(before.as_ref()))).await?;
+        tx.commit().await.map_err(failed(doing))?;
         self.tell(Signal::OAuthApp(app.provider.clone()));
         Ok(Changed::Yes)
     }
@@ -218,9 +245,16 @@ impl Store {
                 "DELETE FROM own_oauth_apps WHERE provider = $1 AND revision = $2 AND org_id = $3"
             }
         };
-        if sql::run(self.db(), doing, sql, values).await? == 0 {
+        let before = self.find_oauth_app(org, provider).await?;
+        let tx = self.transaction(doing).await?;
+        if sql::run(&tx, doing, sql, values).await? == 0 {
+            tx.rollback().await.map_err(failed(doing))?;
             return Ok(Changed::No);
         }
+        let was = before.map_or(Value::Null, |before| before.fields(None));
+        let line = Change::new(org, "oauth_app.removed", ("oauth_app", provider, provider)).was(was);
+        self.audit(&tx, line).await?;
+        tx.commit().await.map_err(failed(doing))?;
         self.tell(Signal::OAuthApp(provider.to_owned()));
         Ok(Changed::Yes)
     }

@@ -6,9 +6,11 @@ use holdfast_core::{
     visible::told_apart_by,
 };
 use sea_orm::{ConnectionTrait, FromQueryResult};
+use serde_json::{Value, json};
 
 use crate::{
-    sql::{self, micros, values},
+    audit::Change,
+    sql::{self, failed, micros, values},
     store::Store,
 };
 
@@ -44,20 +46,31 @@ impl Store {
         if let Some(org) = self.find_org(name).await? {
             return Ok(org);
         }
-        self.org_within(self.db(), name).await
+        let doing = "make an org";
+        let tx = self.transaction(doing).await?;
+        let (org, made) = self.org_within(&tx, name).await?;
+        if made == Changed::Yes {
+            self.audit(&tx, Change::new(&org, "organisation.created", ("organisation", org.as_str(), name))).await?;
+        }
+        tx.commit().await.map_err(failed(doing))?;
+        Ok(org)
     }
 
-    /// The same within a transaction.
-    pub(crate) async fn org_within(&self, db: &impl ConnectionTrait, name: &str) -> Result<OrgId, StoreError> {
+    /// The same within a transaction; and whether it was made.
+    pub(crate) async fn org_within(
+        &self,
+        db: &impl ConnectionTrait,
+        name: &str,
+    ) -> Result<(OrgId, Changed), StoreError> {
         let doing = "make an org";
         let org = OrgId::from(self.id("org"));
         let sql = "INSERT INTO orgs (id, name, sealed_data_key, created_at) VALUES ($1, $2, $3, $4) \
                    ON CONFLICT (name) DO NOTHING";
         let key = self.inner.sealer.new_data_key(&org);
         let values = values![org.as_str(), name, key, micros(self.clock().now())];
-        sql::run(db, doing, sql, values).await?;
+        let made = sql::changed(sql::run(db, doing, sql, values).await?);
         let found: Option<sql::Id> = sql::one(db, doing, BY_NAME, values![name]).await?;
-        found.map(|row| row.id.into()).ok_or_else(|| StoreError::new(doing))
+        found.map(|row| (row.id.into(), made)).ok_or_else(|| StoreError::new(doing))
     }
 
     /// Every org with its name, oldest first.
@@ -76,14 +89,7 @@ impl Store {
 
     /// What the org shows of itself.
     pub async fn org_face(&self, org: &OrgId) -> Result<Option<OrgFace>, StoreError> {
-        let sql = "SELECT name, colour, return_origins FROM orgs WHERE id = $1";
-        let row: Option<FaceRow> =
-            sql::one(self.db(), "look how an org shows itself", sql, values![org.as_str()]).await?;
-        Ok(row.map(|row| OrgFace {
-            name: row.name,
-            colour: row.colour,
-            return_origins: row.return_origins.unwrap_or_default().lines().map(str::to_owned).collect(),
-        }))
+        face(self.db(), org).await
     }
 
     /// Changes what the org shows of itself. `No`: another one has this name, or one that people cannot tell from it.
@@ -92,10 +98,19 @@ impl Store {
         if self.orgs().await?.iter().any(|(name, other)| other != org && told_apart_by(name) == looks) {
             return Ok(Changed::No);
         }
+        let doing = "change an org";
+        let tx = self.transaction(doing).await?;
+        let before = self::face(&tx, org).await?.unwrap_or_default();
         let sql = "UPDATE orgs SET name = $2, colour = $3, return_origins = $4 WHERE id = $1 \
                    AND NOT EXISTS (SELECT 1 FROM orgs o WHERE o.name = $2 AND o.id <> $1)";
         let values = values![org.as_str(), face.name.as_str(), face.colour.clone(), face.return_origins.join("\n")];
-        Ok(sql::changed(sql::run(self.db(), "change an org", sql, values).await?))
+        let changed = sql::changed(sql::run(&tx, doing, sql, values).await?);
+        if changed == Changed::Yes {
+            let line = Change::new(org, "organisation.changed", ("organisation", org.as_str(), &face.name));
+            self.audit(&tx, line.was(before.fields()).now(face.fields())).await?;
+        }
+        tx.commit().await.map_err(failed(doing))?;
+        Ok(changed)
     }
 
     /// The org of this name.
@@ -103,4 +118,20 @@ impl Store {
         let row: Option<sql::Id> = sql::one(self.db(), "look for an org", BY_NAME, values![name]).await?;
         Ok(row.map(|row| row.id.into()))
     }
+}
+
+impl OrgFace {
+    fn fields(&self) -> Value {
+        json!({ "name": self.name, "colour": self.colour, "return_origins": self.return_origins })
+    }
+}
+
+async fn face(db: &impl ConnectionTrait, org: &OrgId) -> Result<Option<OrgFace>, StoreError> {
+    let sql = "SELECT name, colour, return_origins FROM orgs WHERE id = $1";
+    let row: Option<FaceRow> = sql::one(db, "look how an org shows itself", sql, values![org.as_str()]).await?;
+    Ok(row.map(|row| OrgFace {
+        name: row.name,
+        colour: row.colour,
+        return_origins: row.return_origins.unwrap_or_default().lines().map(str::to_owned).collect(),
+    }))
 }

@@ -4,9 +4,10 @@ use chrono::{DateTime, TimeDelta, Utc};
 use holdfast_core::ports::{Changed, StoreError};
 use sea_orm::{ConnectionTrait, FromQueryResult};
 use secrecy::{ExposeSecret, SecretString};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{
+    audit::CHANGED,
     browsers,
     invitations::{mint, subject},
     mails::{MailKind, Tell},
@@ -16,6 +17,8 @@ use crate::{
 
 /// Resets that are over are told as such for so long.
 const KEPT: TimeDelta = TimeDelta::days(60);
+/// In the audit log: by the link of a mail, and so by whoever reads it.
+const RESET: &str = "password.reset";
 
 /// A reset.
 #[derive(Clone, Debug)]
@@ -83,7 +86,7 @@ impl Store {
     ) -> Result<Changed, StoreError> {
         let doing = "change a password";
         let tx = self.transaction(doing).await?;
-        let changed = self.set_password_within(&tx, doing, ids, password_hash, keep).await?;
+        let changed = self.set_password_within(&tx, ids, password_hash, keep, "password.changed").await?;
         if let (Some((tell, how)), Some(first)) = (told, ids.first().filter(|_| changed > 0)) {
             self.tell_person(&tx, tell, first, MailKind::PasswordChanged, &json!({ "how": how })).await?;
         }
@@ -94,11 +97,12 @@ impl Store {
     async fn set_password_within(
         &self,
         tx: &impl ConnectionTrait,
-        doing: &'static str,
         ids: &[&str],
         password_hash: &SecretString,
         keep: Option<&str>,
+        action: &'static str,
     ) -> Result<u64, StoreError> {
+        let doing = "change a password";
         let mut changed = 0;
         for id in ids {
             let whose = "SELECT email AS id FROM users WHERE id = $1";
@@ -109,6 +113,8 @@ impl Store {
             let one = sql::run(tx, doing, sql, values![*id, password_hash.expose_secret()]).await?;
             if one > 0 {
                 browsers::unprove(tx, doing, id, keep).await?;
+                let now = json!({ "password": CHANGED });
+                self.audit_person(tx, id, action, action == RESET, (Value::Null, now)).await?;
             }
             changed += one;
             let void = "UPDATE password_resets SET voided_at = $2 WHERE used_at IS NULL AND voided_at IS NULL \
@@ -139,6 +145,11 @@ impl Store {
         let tx = self.transaction(doing).await?;
         let id = self.insert_reset(&tx, doing, email, at, expires_at, true).await?;
         mint(&tx, doing, &id, link, at).await?;
+        let people = "SELECT id FROM users WHERE email = $1 AND removed_at IS NULL";
+        for row in sql::all::<sql::Id>(&tx, doing, people, values![email.trim().to_lowercase()]).await? {
+            let nothing = (Value::Null, Value::Null);
+            self.audit_person(&tx, &row.id, "password.reset_link_made", false, nothing).await?;
+        }
         tx.commit().await.map_err(failed(doing))
     }
 
@@ -214,7 +225,7 @@ impl Store {
         let people: Vec<sql::Id> = sql::all(tx, doing, people, values![reset.email.as_str()]).await?;
         let ids: Vec<&str> = people.iter().map(|row| row.id.as_str()).collect();
         let Some(first) = ids.first() else { return Ok(ResetDone::No) };
-        self.set_password_within(tx, doing, &ids, password_hash, None).await?;
+        self.set_password_within(tx, &ids, password_hash, None, RESET).await?;
         self.tell_person(tx, tell, first, MailKind::PasswordChanged, &json!({ "how": "reset" })).await?;
         Ok(ResetDone::Yes(ids.len()))
     }

@@ -10,8 +10,10 @@ use holdfast_core::{
     ports::{Changed, StoreError},
 };
 use sea_orm::{ConnectionTrait, FromQueryResult, Value};
+use serde_json::json;
 
 use crate::{
+    audit::Change,
     mails::ADMINS,
     row,
     sql::{self, failed, micros, nonsense, values},
@@ -200,6 +202,12 @@ impl Store {
         let found = progress(&tx, "g.id = $1", values![id.as_str()]).await?.pop();
         match found.filter(|found| found.connectors > 0) {
             Some(found) if !new.dry_run => {
+                let now = json!({
+                    "reason": new.reason, "deadline": new.deadline, "only_endless": new.only_endless,
+                    "connectors": found.connectors,
+                });
+                let line = Change::new(None, "migration.started", ("migration", &id, new.provider)).now(now);
+                self.audit(&tx, line).await?;
                 tx.commit().await.map_err(failed(doing))?;
                 Ok(MigrationStart::Started(found))
             }
@@ -212,9 +220,16 @@ impl Store {
 
     /// Ends it: nobody is asked or told any more. `No`: there is none of this id, or it has ended.
     pub async fn end_migration(&self, id: &str, at: DateTime<Utc>) -> Result<Changed, StoreError> {
-        let sql = "UPDATE provider_migrations SET ended_at = $2 WHERE id = $1 AND ended_at IS NULL";
-        let ended = sql::run(self.db(), "end a provider's migration", sql, values![id, micros(at)]).await?;
-        Ok(if ended == 0 { Changed::No } else { Changed::Yes })
+        let doing = "end a provider's migration";
+        let sql = "UPDATE provider_migrations SET ended_at = $2 WHERE id = $1 AND ended_at IS NULL \
+                   RETURNING provider AS id";
+        let tx = self.transaction(doing).await?;
+        let ended: Option<sql::Id> = sql::one(&tx, doing, sql, values![id, micros(at)]).await?;
+        if let Some(provider) = &ended {
+            self.audit(&tx, Change::new(None, "migration.ended", ("migration", id, &provider.id))).await?;
+        }
+        tx.commit().await.map_err(failed(doing))?;
+        Ok(if ended.is_none() { Changed::No } else { Changed::Yes })
     }
 
     /// All of them, the newest first.

@@ -12,10 +12,11 @@ use holdfast_core::{
     ports::{Changed, StoreError},
 };
 use sea_orm::{ConnectionTrait, FromQueryResult};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
-    agents,
+    agent_changes, agents,
+    audit::Change,
     listing::{Page, page_limit},
     sql::{self, failed, micros, nonsense, values},
     store::Store,
@@ -213,10 +214,17 @@ impl Store {
                        SELECT $1, a.org_id, a.id, 'queued', $4, $5, $6, $7 FROM agents a \
                        WHERE a.org_id = $2 AND a.id = $3 ON CONFLICT DO NOTHING";
             let values = values![id.as_str(), org.as_str(), agent.as_str(), actor, dry, micros(at), event.clone()];
-            if sql::run(self.db(), doing, sql, values).await? == 1 {
+            let tx = self.transaction(doing).await?;
+            if sql::run(&tx, doing, sql, values).await? == 1 {
+                let name = agent_changes::name_of(&tx, agent).await?;
+                let ticket = event.as_ref().map(|event| &event["ticket_id"]);
+                let line = Change::new(org, "agent.run_by_hand", ("agent", agent.as_str(), &name));
+                self.audit(&tx, line.now(json!({ "run": id.as_str(), "dry": dry, "ticket": ticket }))).await?;
+                tx.commit().await.map_err(failed(doing))?;
                 self.agent_changed(agent);
                 return Ok(Queued::Yes(id));
             }
+            tx.rollback().await.map_err(failed(doing))?;
             let open = "SELECT r.id FROM runs r WHERE r.org_id = $1 AND r.agent_id = $2 AND r.ended_at IS NULL \
                         AND r.job_id IS NULL";
             let open: Option<sql::Id> = sql::one(self.db(), doing, open, values![org.as_str(), agent.as_str()]).await?;

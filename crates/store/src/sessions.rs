@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use holdfast_core::{AppId, ConnectorId, OrgId, ports::StoreError};
 use sea_orm::FromQueryResult;
 use secrecy::SecretString;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
     claims,
@@ -223,7 +223,15 @@ impl Store {
             micros(new.at),
             micros(new.expires_at),
         ];
-        sql::run(self.db(), "make a connect session", sql, values).await?;
+        let doing = "make a connect session";
+        let tx = self.transaction(doing).await?;
+        sql::run(&tx, doing, sql, values).await?;
+        // What somebody begins for themselves is told of when it ends.
+        if new.way == Way::Link {
+            let now = json!({ "until": new.expires_at });
+            self.audit_connector(&tx, &new.org, &new.connector, "connect_link.made", (Value::Null, now)).await?;
+        }
+        tx.commit().await.map_err(failed(doing))?;
         Ok(id)
     }
 

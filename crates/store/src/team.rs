@@ -3,6 +3,7 @@
 use chrono::{DateTime, Utc};
 use holdfast_core::{OrgId, Role, ports::StoreError};
 use sea_orm::{ConnectionTrait, FromQueryResult};
+use serde_json::{Value, json};
 
 use crate::{
     browsers,
@@ -82,9 +83,12 @@ impl Store {
             tx.rollback().await.map_err(failed(doing))?;
             return Ok(may);
         }
+        let before = role_of(&tx, doing, org, id).await?;
         let sql = "UPDATE users SET role = $3 WHERE id = $1 AND org_id = $2";
         sql::run(&tx, doing, sql, values![id, org.as_str(), role.as_str()]).await?;
         withdraw_those_of(&tx, doing, id, |invited| role.may_change(invited, None), at).await?;
+        let both = (json!({ "role": before.map(Role::as_str) }), json!({ "role": role.as_str() }));
+        self.audit_person(&tx, id, "member.role_changed", false, both).await?;
         tx.commit().await.map_err(failed(doing))?;
         Ok(TeamChange::Done)
     }
@@ -105,12 +109,15 @@ impl Store {
             tx.rollback().await.map_err(failed(doing))?;
             return Ok(may);
         }
+        let role = role_of(&tx, doing, org, id).await?;
         let leave = "UPDATE users SET removed_at = $3 WHERE id = $1 AND org_id = $2";
         sql::run(&tx, doing, leave, values![id, org.as_str(), micros(at)]).await?;
         let browsers = "DELETE FROM known_browsers WHERE user_id = $1";
         sql::run(&tx, doing, browsers, values![id]).await?;
         browsers::unprove(&tx, doing, id, None).await?;
         withdraw_those_of(&tx, doing, id, |_| false, at).await?;
+        let action = if by == Some(id) { "member.left" } else { "member.removed" };
+        self.audit_person(&tx, id, action, false, (json!({ "role": role.map(Role::as_str) }), Value::Null)).await?;
         tx.commit().await.map_err(failed(doing))?;
         Ok(TeamChange::Done)
     }

@@ -7,6 +7,7 @@ use holdfast_core::{
 };
 use sea_orm::{ConnectionTrait, FromQueryResult};
 use secrecy::{ExposeSecret, SecretString};
+use serde_json::{Value, json};
 
 use crate::{
     instance,
@@ -123,7 +124,15 @@ const SELECT: &str = "SELECT u.id, u.org_id, o.name AS org_name, u.email, u.name
 impl Store {
     /// Adds a person; answers their id. Somebody who left comes back as they are added now.
     pub async fn create_user(&self, user: &NewUser) -> Result<Result<String, EmailTaken>, StoreError> {
-        Ok(self.add_person(self.db(), "add a person", user).await?.ok_or(EmailTaken))
+        let doing = "add a person";
+        let tx = self.transaction(doing).await?;
+        let added = self.add_person(&tx, doing, user).await?;
+        if let Some(id) = &added {
+            let now = json!({ "email": user.email, "role": user.role.as_str(), "operator": user.operator });
+            self.audit_person(&tx, id, "member.added", false, (Value::Null, now)).await?;
+        }
+        tx.commit().await.map_err(failed(doing))?;
+        Ok(added.ok_or(EmailTaken))
     }
 
     /// The same within a transaction; `None`: the address is taken.
@@ -164,7 +173,7 @@ impl Store {
             tx.rollback().await.map_err(failed(doing))?;
             return Ok(None);
         }
-        let org = self.org_within(&tx, &first.org).await?;
+        let (org, _) = self.org_within(&tx, &first.org).await?;
         let id = self.id("user");
         let sql = "INSERT INTO users (id, org_id, email, name, role, operator, password_hash, created_at) \
                    VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
@@ -179,6 +188,8 @@ impl Store {
             micros(first.at),
         ];
         sql::run(&tx, doing, sql, values).await?;
+        let now = json!({ "organisation": first.org, "email": first.email });
+        self.audit_person(&tx, &id, "instance.set_up", true, (Value::Null, now)).await?;
         tx.commit().await.map_err(failed(doing))?;
         Ok(Some(id))
     }
@@ -220,7 +231,17 @@ impl Store {
 
     /// Changes how a person is called.
     pub async fn rename_user(&self, id: &str, name: &str) -> Result<Changed, StoreError> {
+        let doing = "rename a person";
+        let tx = self.transaction(doing).await?;
+        let before = "SELECT COALESCE(name, '') AS id FROM users WHERE id = $1";
+        let before = sql::one::<sql::Id>(&tx, doing, before, values![id]).await?.map(|row| row.id);
         let sql = "UPDATE users SET name = $2 WHERE id = $1 AND removed_at IS NULL";
-        Ok(sql::changed(sql::run(self.db(), "rename a person", sql, values![id, name]).await?))
+        let changed = sql::changed(sql::run(&tx, doing, sql, values![id, name]).await?);
+        if changed == Changed::Yes {
+            let both = (json!({ "name": before }), json!({ "name": name }));
+            self.audit_person(&tx, id, "person.renamed", false, both).await?;
+        }
+        tx.commit().await.map_err(failed(doing))?;
+        Ok(changed)
     }
 }

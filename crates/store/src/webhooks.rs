@@ -21,9 +21,10 @@ use holdfast_core::{
 };
 use sea_orm::{ConnectionTrait, FromQueryResult};
 use secrecy::{ExposeSecret, SecretString};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
+    audit::{CHANGED, Change},
     row,
     seal::Place,
     sql::{self, because, failed, micros, nonsense, values},
@@ -300,6 +301,10 @@ impl Store {
         if let (Changed::Yes, Owner::Connector(connector), Some(org)) = (made, new.owner, new.org) {
             self.webhook_line(&tx, org, connector, "made", Some(new.actor), None, new.at).await?;
         }
+        if made == Changed::Yes {
+            let both = (Value::Null, json!({ "kind": new.kind }));
+            self.audit_webhook(&tx, new.org, new.owner, "webhook.made", both).await?;
+        }
         let find = format!("{SELECT} (e.connector_id = $1 OR e.app = $2) AND e.kind = $3 AND e.deleted_at IS NULL");
         let row: Option<Row> = sql::one(&tx, doing, find, values![connector, app, new.kind]).await?;
         tx.commit().await.map_err(failed(doing))?;
@@ -330,6 +335,10 @@ impl Store {
         if let (Changed::Yes, Owner::Connector(connector), Some(org)) = (changed, &endpoint.owner, &endpoint.org) {
             self.webhook_line(&tx, org, connector, "secret_changed", Some(actor), None, at).await?;
         }
+        if changed == Changed::Yes {
+            let both = (Value::Null, json!({ "secret": CHANGED, "previous_until": until }));
+            self.audit_webhook(&tx, endpoint.org.as_ref(), &endpoint.owner, "webhook.secret_rotated", both).await?;
+        }
         tx.commit().await.map_err(failed(doing))?;
         if let Owner::Connector(connector) = &endpoint.owner {
             self.connector_changed(connector);
@@ -351,11 +360,34 @@ impl Store {
         if let (Changed::Yes, Owner::Connector(connector), Some(org)) = (changed, &endpoint.owner, &endpoint.org) {
             self.webhook_line(&tx, org, connector, "enabled", Some(actor), None, at).await?;
         }
+        if changed == Changed::Yes {
+            let nothing = (Value::Null, Value::Null);
+            self.audit_webhook(&tx, endpoint.org.as_ref(), &endpoint.owner, "webhook.enabled", nothing).await?;
+        }
         tx.commit().await.map_err(failed(doing))?;
         if let Owner::Connector(connector) = &endpoint.owner {
             self.connector_changed(connector);
         }
         Ok(changed)
+    }
+
+    /// By what it serves: its address is for those who send there alone.
+    async fn audit_webhook(
+        &self,
+        tx: &impl ConnectionTrait,
+        org: Option<&OrgId>,
+        owner: &Owner,
+        action: &'static str,
+        both: (Value, Value),
+    ) -> Result<(), StoreError> {
+        match (owner, org) {
+            (Owner::Connector(connector), Some(org)) => self.audit_connector(tx, org, connector, action, both).await,
+            (Owner::App(app), org) => {
+                let change = Change::new(org, action, ("oauth_app", app.provider(), app.provider()));
+                self.audit(tx, change.was(both.0).now(both.1)).await
+            }
+            (Owner::Connector(_), None) => Ok(()),
+        }
     }
 
     async fn seal_secret(

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use holdfast_core::{ConnectorId, OrgId, Role, Snapshot, ports::CredentialStore};
-use holdfast_store::{EmailTaken, Filter, NewKey, NewUser, TeamChange, User};
+use holdfast_store::{By, ByKind, EmailTaken, Filter, NewKey, NewUser, Surface, TeamChange, User, acting};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -129,8 +129,19 @@ impl<E: Into<Problem>> From<E> for Refused {
     }
 }
 
-/// Does what was asked.
+/// Does what was asked, as whoever runs the installation.
 pub async fn run(app: &Arc<App>, ask: Ask) -> Result<Value, Refused> {
+    let by = By {
+        kind: ByKind::Cli,
+        id: None,
+        name: "Whoever runs this installation".to_owned(),
+        surface: Surface::Cli,
+        address: None,
+    };
+    acting(by, done(app, ask)).await
+}
+
+async fn done(app: &Arc<App>, ask: Ask) -> Result<Value, Refused> {
     match ask {
         Ask::UserCreate { org, email, role, operator, password } => {
             user_create(app, &org, &email, role, operator, password.map(SecretString::from)).await

@@ -3,13 +3,15 @@
 use std::sync::Arc;
 
 use axum::{
-    extract::FromRequestParts,
+    extract::{FromRequestParts, Request, State},
     http::{StatusCode, header, request::Parts},
+    middleware::Next,
+    response::Response,
 };
 use holdfast_core::{OrgId, Snapshot};
-use holdfast_store::{ApiKey, ConnectorView};
+use holdfast_store::{ApiKey, By, ByKind, ConnectorView, Surface, acting};
 
-use crate::{app::App, problem::Problem};
+use crate::{app::App, problem::Problem, ui::throttle};
 
 /// A request with a good API key.
 pub(super) struct Caller(Arc<ApiKey>);
@@ -55,10 +57,34 @@ impl Caller {
     }
 }
 
+/// What a request changes is its key's. One without a good key is refused by whoever needs one.
+pub(super) async fn attribute(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    if request.method().is_safe() {
+        return next.run(request).await;
+    }
+    let (mut parts, body) = request.into_parts();
+    let Ok(Caller(key)) = Caller::from_request_parts(&mut parts, &app).await else {
+        return next.run(Request::from_parts(parts, body)).await;
+    };
+    let by = By {
+        kind: ByKind::Key,
+        id: Some(key.id.clone()),
+        name: key.name.clone(),
+        surface: Surface::Api,
+        address: throttle::from(&parts.extensions),
+    };
+    parts.extensions.insert(key);
+    acting(by, next.run(Request::from_parts(parts, body))).await
+}
+
 impl FromRequestParts<Arc<App>> for Caller {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Problem> {
+        // Whoever asked first has looked already.
+        if let Some(key) = parts.extensions.get::<Arc<ApiKey>>() {
+            return Ok(Self(Arc::clone(key)));
+        }
         let header = parts.headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
         let text =
             header.and_then(|value| value.split_once(' ')).filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));

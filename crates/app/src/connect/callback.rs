@@ -9,7 +9,7 @@ use axum::{
 };
 use axum_extra::extract::cookie::CookieJar;
 use holdfast_core::{agent::Status, ports::StoreError};
-use holdfast_store::{Session, Taken, Way};
+use holdfast_store::{Session, Taken, Way, acting, by};
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq;
@@ -168,7 +168,7 @@ pub(super) async fn taken(
     // here nor what the provider has issued.
     let (app2, id, live) = (Arc::clone(app), found.id, found.way == Way::SignedIn);
     let (tell, told) = oneshot::channel();
-    let work = app.engine.spawn(async move {
+    let work = app.engine.spawn(acting(by(), async move {
         let taken = app2.store.take_state(&hash, app2.seams.clock.now()).await;
         let (early, session) = match taken {
             Ok(Taken::Yes(session)) => (None, Some(session)),
@@ -185,7 +185,7 @@ pub(super) async fn taken(
         if let Some(session) = session {
             consent::work(&app2, &session, brought).await;
         }
-    });
+    }));
     if let Some(early) = told.await.map_err(|_| Early::Ours)? {
         return Err(early);
     }

@@ -12,7 +12,9 @@ use holdfast_core::{
     provider::{Auth, CallbackRefused, OAuth2},
     refresh::timing,
 };
-use holdfast_store::{CheckedGrant, Created, Entry, Grant, Granted, KeptGrant, Purpose, Session};
+use holdfast_store::{
+    By, ByKind, CheckedGrant, Created, Entry, Grant, Granted, KeptGrant, Purpose, Session, Surface, Way, acting, by,
+};
 use secrecy::SecretString;
 use tracing::{info, warn};
 
@@ -464,7 +466,8 @@ async fn store(
         actor: checked.actor,
     };
     let claim = claim::of(asked, session, app_id);
-    let granted = app.engine.insist("store a new grant", || app.store.store_claimed(&grant, claim.as_ref())).await;
+    let storing = app.engine.insist("store a new grant", || app.store.store_claimed(&grant, claim.as_ref()));
+    let granted = acting(giver(app, session).await, storing).await;
     app.changed(id);
     match granted {
         Granted::Yes(snapshot) => {
@@ -506,6 +509,19 @@ async fn actor(app: &Arc<App>, session: &Session, asked: &Asked, identity: &Iden
             Some(format!("{here} (at {} as {there})", app.provider_name(&asked.snapshot.provider)))
         }
         (here, there) => here.or(there),
+    }
+}
+
+/// For the audit log: who started it, or whoever has the link.
+async fn giver(app: &App, session: &Session) -> By {
+    let user = session.user.as_deref();
+    let name = starter(app, session).await;
+    By {
+        kind: if name.is_some() { ByKind::Person } else { ByKind::Link },
+        id: user.filter(|_| name.is_some()).or(Some(&session.id)).map(str::to_owned),
+        name: name.unwrap_or_else(|| "Whoever has the connect link".to_owned()),
+        surface: if session.way == Way::SignedIn { Surface::Web } else { Surface::Link },
+        address: by().address,
     }
 }
 

@@ -14,10 +14,11 @@ use axum::{
 };
 use axum_extra::extract::cookie::CookieJar;
 use holdfast_core::Role;
+use holdfast_store::{By, ByKind, Surface, acting};
 use tower_http::set_header::SetResponseHeaderLayer;
 use tracing::error;
 
-use super::{form::from_elsewhere, person::Person, trouble::Trouble};
+use super::{form::from_elsewhere, person::Person, throttle, trouble::Trouble};
 use crate::app::App;
 
 /// What it takes to use a route.
@@ -137,7 +138,7 @@ impl Guard {
     }
 }
 
-/// Lets through who may. Handlers find the person whom it has looked up in the request.
+/// Lets through who may, and what they change is theirs. Handlers find the person whom it has looked up in the request.
 async fn stand_guard(State(guard): State<Guard>, mut request: Request, next: Next) -> Response {
     let known = request.extensions().get::<MatchedPath>().is_some_and(|path| guard.needs.contains_key(path.as_str()));
     let Some(needs) = guard.of(&request) else {
@@ -148,14 +149,22 @@ async fn stand_guard(State(guard): State<Guard>, mut request: Request, next: Nex
         error!("a page has no entry in the table of routes");
         return StatusCode::INTERNAL_SERVER_ERROR.into_response();
     };
+    let address = throttle::from(request.extensions());
+    let visitor = |surface| By {
+        kind: ByKind::Visitor,
+        id: None,
+        name: "Somebody who is not signed in".to_owned(),
+        surface,
+        address: address.clone(),
+    };
     if needs == Needs::Link {
-        return next.run(request).await;
+        return acting(visitor(Surface::Link), next.run(request)).await;
     }
     if request.method() == Method::POST && from_elsewhere(request.headers()) {
         return Trouble::Forged.into_response();
     }
     if needs == Needs::Nothing {
-        return next.run(request).await;
+        return acting(visitor(Surface::Web), next.run(request)).await;
     }
     let jar = CookieJar::from_headers(request.headers());
     let person = match Person::find(&guard.app, &jar).await {
@@ -171,6 +180,12 @@ async fn stand_guard(State(guard): State<Guard>, mut request: Request, next: Nex
     if let Err(trouble) = allowed {
         return trouble.into_response();
     }
+    let by = By {
+        kind: if needs == Needs::Operator { ByKind::Operator } else { ByKind::Person },
+        id: Some(person.user.id.clone()),
+        name: person.actor(),
+        ..visitor(Surface::Web)
+    };
     request.extensions_mut().insert(person);
-    next.run(request).await
+    acting(by, next.run(request)).await
 }

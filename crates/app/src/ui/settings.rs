@@ -1,7 +1,8 @@
-//! Settings: one's own account, the team, organisations, API keys, event endpoints, OAuth apps of the org, and the instance's with its
+//! Settings: one's own account, the team, organisations, API keys, event endpoints, OAuth apps of the org, its audit log, and the instance's with its
 //! migrations.
 
 mod account;
+mod audit;
 pub(super) mod browsers;
 mod event_endpoints;
 mod instance;
@@ -38,6 +39,7 @@ pub(super) fn routes() -> Routes {
         .merge(event_endpoints::routes())
         .merge(oauth_apps::routes())
         .merge(migrations::routes())
+        .merge(audit::routes())
         .merge(instance::routes())
 }
 

@@ -128,6 +128,7 @@ async fn sign_in(
     let proven = proven(&app, &form.email, &form.password).await?;
     let Some((user, also)) = proven.split_first() else {
         warn!("somebody tried to sign in with a wrong address or password");
+        app.store.audit_failed_sign_in(&form.email).await?;
         let problem = "Address or password is not right. Mind capital letters, and which address you were added with.";
         return Ok(refuse(StatusCode::UNPROCESSABLE_ENTITY, problem.to_owned()));
     };

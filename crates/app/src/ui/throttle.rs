@@ -4,11 +4,12 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use axum::{extract::ConnectInfo, http::Extensions};
 use chrono::{DateTime, TimeDelta, Utc};
 use holdfast_core::ports::{Changed, StoreError};
 use holdfast_store::Throttle;
 
-use crate::{app::App, keys};
+use crate::{app::App, keys, serve::Peer};
 
 /// So many wrong passwords for one address cost nothing.
 const FREE: i64 = 5;
@@ -76,6 +77,12 @@ pub(crate) fn outside(peer: Option<SocketAddr>) -> Option<IpAddr> {
         IpAddr::V6(ip) => ip.is_unique_local() || ip.is_loopback() || ip.is_unicast_link_local(),
     };
     (!near).then_some(ip)
+}
+
+/// The same of a request, in words.
+pub(crate) fn from(extensions: &Extensions) -> Option<String> {
+    let peer = extensions.get::<ConnectInfo<Peer>>().map(|ConnectInfo(Peer(peer))| *peer);
+    outside(peer).map(|ip| ip.to_string())
 }
 
 /// Counts an attempt that is about to be made, for all of these; or says how long it has to wait, and counts nothing.

@@ -8,6 +8,7 @@ use holdfast_core::{
     ports::StoreError,
 };
 use sea_orm::FromQueryResult;
+use serde_json::json;
 
 use super::EventEndpoint;
 use crate::{
@@ -95,6 +96,9 @@ impl Store {
             let key = format!("{event}:{}:again:{wish}", endpoint.id);
             jobs::enqueue(self, &tx, &events::delivery(&endpoint.org, &event, &endpoint.id, key, None, at)).await?;
             count += 1;
+        }
+        if count > 0 {
+            self.audit(&tx, endpoint.change("event_endpoint.replayed").now(json!({ "events": count }))).await?;
         }
         tx.commit().await.map_err(failed(doing))?;
         self.jobs_changed(&endpoint.org, Kind::Deliver);

@@ -5,9 +5,11 @@ use std::fmt::Write as _;
 
 use chrono::{DateTime, Utc};
 use holdfast_core::{OrgId, job::State, ports::StoreError};
+use serde_json::json;
 
 use super::{JobFilter, Moved, ROWS, list::conditions};
 use crate::{
+    audit::Change,
     sql::{self, failed, micros, values},
     store::Store,
 };
@@ -38,6 +40,14 @@ impl ByHand {
         match self {
             Self::Retry => matches!(state, State::Waiting | State::Dead | State::Discarded),
             Self::Discard => matches!(state, State::Ready | State::Waiting | State::Parked | State::Dead),
+        }
+    }
+
+    /// In the audit log.
+    fn action(self) -> &'static str {
+        match self {
+            Self::Retry => "job.retried",
+            Self::Discard => "job.discarded",
         }
     }
 
@@ -77,7 +87,12 @@ impl Store {
             wish.condition()
         );
         let values = values![org.as_str(), micros(at), actor, job];
-        let moved: Vec<Moved> = sql::all(self.db(), doing, sql, values).await?;
+        let tx = self.transaction(doing).await?;
+        let moved: Vec<Moved> = sql::all(&tx, doing, sql, values).await?;
+        if let Some(one) = moved.first() {
+            self.audit(&tx, Change::new(org, wish.action(), ("job", job, &one.kind))).await?;
+        }
+        tx.commit().await.map_err(failed(doing))?;
         self.jobs_moved(&moved);
         if !moved.is_empty() {
             return Ok(Did::Yes);
@@ -115,6 +130,10 @@ impl Store {
         loop {
             let tx = self.transaction(doing).await?;
             let moved: Vec<Moved> = sql::all(&tx, doing, sql.as_str(), values.clone()).await?;
+            if !moved.is_empty() {
+                let line = Change::new(org, wish.action(), ("jobs", "", ""));
+                self.audit(&tx, line.now(json!({ "jobs": moved.len() }))).await?;
+            }
             tx.commit().await.map_err(failed(doing))?;
             self.jobs_moved(&moved);
             count += moved.len();

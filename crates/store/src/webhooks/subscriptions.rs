@@ -128,6 +128,8 @@ impl Store {
         if changed == Changed::Yes {
             let word = if receive { "receive_on" } else { "receive_off" };
             self.webhook_line(&tx, org, connector, word, Some(actor), None, at).await?;
+            let both = (json!({ "receive": !receive }), json!({ "receive": receive }));
+            self.audit_connector(&tx, org, connector, "webhook.receive_changed", both).await?;
         }
         tx.commit().await.map_err(failed(doing))?;
         self.connector_changed(connector);

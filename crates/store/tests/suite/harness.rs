@@ -93,9 +93,15 @@ impl TestDatabase {
 
     /// Runs SQL behind the store's back.
     pub(crate) async fn execute(&self, sql: &str) {
+        self.try_execute(sql).await.unwrap();
+    }
+
+    /// The same where it may be refused.
+    pub(crate) async fn try_execute(&self, sql: &str) -> Result<(), sea_orm::DbErr> {
         let db = sea_orm::Database::connect(&self.url).await.unwrap();
-        sea_orm::ConnectionTrait::execute_unprepared(&db, sql).await.unwrap();
+        let done = sea_orm::ConnectionTrait::execute_unprepared(&db, sql).await.map(|_| ());
         db.close().await.unwrap();
+        done
     }
 
     /// One number, behind the store's back.

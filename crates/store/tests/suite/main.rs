@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "tests, and their helpers")]
 
 mod agents;
+mod audit;
 mod claims;
 mod counting;
 mod credentials;
