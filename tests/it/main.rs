@@ -55,6 +55,7 @@ mod ui_settings;
 mod ui_setup;
 mod ui_sign_in;
 mod ui_team;
+mod ui_two_factor;
 mod ui_webhooks;
 mod webhooks;
 mod webhooks_refused;

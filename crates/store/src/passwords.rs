@@ -7,7 +7,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde_json::json;
 
 use crate::{
-    browsers,
+    browsers, half_sign_ins,
     invitations::{mint, subject},
     mails::{MailKind, Tell},
     sql::{self, failed, micros, values},
@@ -109,6 +109,7 @@ impl Store {
             let one = sql::run(tx, doing, sql, values![*id, password_hash.expose_secret()]).await?;
             if one > 0 {
                 browsers::unprove(tx, doing, id, keep).await?;
+                half_sign_ins::void(tx, doing, id).await?;
             }
             changed += one;
             let void = "UPDATE password_resets SET voided_at = $2 WHERE used_at IS NULL AND voided_at IS NULL \

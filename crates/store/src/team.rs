@@ -5,7 +5,7 @@ use holdfast_core::{OrgId, Role, ports::StoreError};
 use sea_orm::{ConnectionTrait, FromQueryResult};
 
 use crate::{
-    browsers,
+    browsers, half_sign_ins, second_factors,
     sql::{self, failed, micros, nonsense, values},
     store::Store,
     users::User,
@@ -110,6 +110,8 @@ impl Store {
         let browsers = "DELETE FROM known_browsers WHERE user_id = $1";
         sql::run(&tx, doing, browsers, values![id]).await?;
         browsers::unprove(&tx, doing, id, None).await?;
+        half_sign_ins::void(&tx, doing, id).await?;
+        second_factors::forget_of_nobody(&tx, doing, id).await?;
         withdraw_those_of(&tx, doing, id, |_| false, at).await?;
         tx.commit().await.map_err(failed(doing))?;
         Ok(TeamChange::Done)

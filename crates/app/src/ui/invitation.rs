@@ -19,6 +19,7 @@ use super::{
     passwords,
     person::{Person, Visitor},
     routes::{Needs, Routes},
+    second_step,
     sign_in::{Came, begin},
     trouble::{Trouble, sign_in_address},
     view::View,
@@ -196,6 +197,9 @@ async fn accept(
         Accepted::Joined(id) => {
             info!(user.id = id, org.id = %invitation.org, "{id} joined by an invitation");
             let joined = app.store.find_user(&id).await?.ok_or(Trouble::Garbled)?;
+            if joined.second_factor && matches!(accept, Accept::New { .. }) {
+                return second_step::ask(&app, visitor.jar.clone(), &joined, also, "/").await;
+            }
             let jar = begin(&app, visitor.jar.clone(), &headers, &joined, also, Came::Otherwise).await?;
             Ok((jar, Redirect::to("/")).into_response())
         }

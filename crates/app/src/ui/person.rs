@@ -63,6 +63,11 @@ impl Person {
         if self.user.operator { Ok(()) } else { Err(Trouble::NotFound { person: Some(Box::new(self.clone())) }) }
     }
 
+    /// Whether they see nothing of their org before they have set up the second factor that it asks for.
+    pub(crate) fn lacks_second_factor(&self) -> bool {
+        self.user.second_factor_required && !self.user.second_factor
+    }
+
     /// For the timeline.
     pub(crate) fn actor(&self) -> String {
         self.user.shown().to_owned()

@@ -23,6 +23,7 @@ use super::{
     passwords,
     person::{Person, Visitor},
     routes::{Needs, Routes},
+    second_step,
     settings::browsers::in_words,
     throttle::{self, Subject},
     trouble::Trouble,
@@ -94,6 +95,7 @@ async fn show(
     let done = match asked.done.as_str() {
         "reset" => Some("Your password is changed, and every browser is signed out. Sign in with the new one."),
         "left" => Some("You have left the organisation."),
+        "late" => Some("The second step was waited for too long, or your password was changed. Begin again."),
         _ => None,
     };
     let unset = !app.store.has_users().await?;
@@ -133,6 +135,9 @@ async fn sign_in(
     };
     throttle::succeeded(&app, &subjects).await?;
     let also = also.iter().map(|user| user.id.clone()).collect();
+    if user.second_factor {
+        return second_step::ask(&app, visitor.jar.clone(), user, also, next).await;
+    }
     let jar = begin(&app, visitor.jar.clone(), &headers, user, also, Came::SignedIn(peer)).await?;
     Ok((jar, Redirect::to(next)).into_response())
 }
