@@ -39,6 +39,7 @@ mod m20261130_232000_brand_orgs;
 mod m20261201_100000_team;
 mod m20261201_120000_mirror_tickets;
 mod m20261201_150000_second_factors;
+mod m20261201_151000_identities;
 
 /// All steps, in order.
 pub struct Migrator;
@@ -82,6 +83,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261201_100000_team::Migration),
             Box::new(m20261201_120000_mirror_tickets::Migration),
             Box::new(m20261201_150000_second_factors::Migration),
+            Box::new(m20261201_151000_identities::Migration),
         ]
     }
 }

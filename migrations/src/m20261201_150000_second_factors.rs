@@ -49,13 +49,13 @@ impl MigrationTrait for Migration {
             .take();
         manager.create_table(setups).await?;
 
-        // `cookie_hash` is the SHA-256 of a cookie.
+        // `cookie_hash` is the SHA-256 of a cookie. Where they go on is sealed: a link to an invitation may stand in it.
         let halves = Table::create()
             .table("half_sign_ins")
             .col(ColumnDef::new("cookie_hash").binary().not_null().primary_key())
             .col(text("user_id"))
             .col(json("also"))
-            .col(text("next"))
+            .col(bytes("sealed_next"))
             .col(at("expires_at"))
             .foreign_key(&mut belongs("half_sign_ins", "user_id", "users"))
             .take();

@@ -34,7 +34,7 @@ const NAMES: [&str; 4] = [
 
 /// Declared, but no page: files, streams, answers to scripts, ways to somewhere else. `/setup` is shown before there is
 /// anybody, and has a test of its own here; so has the sign-in.
-const NO_PAGES: [&str; 11] = [
+const NO_PAGES: [&str; 12] = [
     "/",
     "/static/{file}",
     "/brand/{colour}",
@@ -43,6 +43,7 @@ const NO_PAGES: [&str; 11] = [
     "/setup",
     "/sign-in",
     "/sign-in/code",
+    "/sign-in/callback",
     "/demo/open/{key}",
     "/events",
     "/connectors/new/{provider}/account",

@@ -64,6 +64,8 @@ const TABLE: &[(&str, &str, Takes)] = &[
     ("POST", "/sign-in", Takes::Nothing),
     ("GET", "/sign-in/code", Takes::Nothing),
     ("POST", "/sign-in/code", Takes::Nothing),
+    ("POST", "/sign-in/provider", Takes::Nothing),
+    ("GET", "/sign-in/callback", Takes::Nothing),
     ("POST", "/sign-out", Takes::Nothing),
     ("GET", "/forgotten", Takes::Nothing),
     ("POST", "/forgotten", Takes::Nothing),
@@ -356,6 +358,7 @@ impl House {
         let session = NewBrowserSession {
             user: user.to_owned(),
             also: Vec::new(),
+            by_provider: false,
             token_hash: Sha256::digest(cookie.as_bytes()).into(),
             browser: None,
             at,
@@ -592,7 +595,8 @@ async fn each_role_opens_what_it_may_and_nothing_else(db: Arc<Database>) {
         for who in EVERYBODY {
             // Its own tests say what these do with whoever comes.
             let own_matter = *takes == Takes::Link
-                || *takes == Takes::Nothing && (*method == "POST" || ["/setup", "/demo/open/{key}"].contains(path));
+                || *takes == Takes::Nothing
+                    && (*method == "POST" || ["/setup", "/demo/open/{key}", "/sign-in/callback"].contains(path));
             if own_matter {
                 continue;
             }

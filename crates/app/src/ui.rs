@@ -23,6 +23,7 @@ pub(crate) mod moment;
 pub(crate) mod parts;
 pub(crate) mod passwords;
 pub(crate) mod person;
+mod provider_sign_in;
 mod qr;
 mod recovery;
 pub mod routes;
@@ -61,6 +62,7 @@ fn routes() -> Routes {
         .merge(setup::routes())
         .merge(sign_in::routes())
         .merge(second_step::routes())
+        .merge(provider_sign_in::routes())
         .merge(invitation::routes())
         .merge(forgotten::routes())
         .merge(connectors::routes())

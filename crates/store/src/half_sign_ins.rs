@@ -6,7 +6,7 @@ use sea_orm::{ConnectionTrait, FromQueryResult};
 use serde_json::{Value, json};
 
 use crate::{
-    sql::{self, micros, nonsense, values},
+    sql::{self, because, micros, nonsense, values},
     store::Store,
 };
 
@@ -27,24 +27,13 @@ pub struct HalfSignIn {
 struct Row {
     user_id: String,
     also: Value,
-    next: String,
+    sealed_next: Vec<u8>,
     expires_at: DateTime<Utc>,
 }
 
-impl TryFrom<Row> for HalfSignIn {
-    type Error = StoreError;
-
-    fn try_from(row: Row) -> Result<Self, StoreError> {
-        Ok(Self {
-            also: serde_json::from_value(row.also).map_err(|_| nonsense("half_sign_ins", "also", &row.user_id))?,
-            user: row.user_id,
-            next: row.next,
-            expires_at: row.expires_at,
-        })
-    }
-}
-
-const COLUMNS: &str = "user_id, also, next, expires_at";
+const COLUMNS: &str = "user_id, also, sealed_next, expires_at";
+/// Where the sealed path belongs.
+const NEXT: &str = "half-sign-in";
 
 impl Store {
     /// Keeps it under the SHA-256 of a cookie. What is over goes.
@@ -58,7 +47,8 @@ impl Store {
         sql::run(self.db(), doing, "DELETE FROM half_sign_ins WHERE expires_at <= $1", values![micros(at)]).await?;
         let sql = format!("INSERT INTO half_sign_ins (cookie_hash, {COLUMNS}) VALUES ($1, $2, $3, $4, $5)");
         let also = json!(half.also);
-        let values = values![cookie.to_vec(), half.user.as_str(), also, half.next.as_str(), micros(half.expires_at)];
+        let sealed = self.inner.sealer.seal_for_instance(NEXT, half.next.as_bytes());
+        let values = values![cookie.to_vec(), half.user.as_str(), also, sealed, micros(half.expires_at)];
         sql::run(self.db(), doing, sql, values).await.map(|_| ())
     }
 
@@ -71,7 +61,7 @@ impl Store {
         let sql = format!("SELECT {COLUMNS} FROM half_sign_ins WHERE cookie_hash = $1 AND expires_at > $2");
         let values = values![cookie.to_vec(), micros(at)];
         let row: Option<Row> = sql::one(self.db(), "look for the half of a sign-in", sql, values).await?;
-        row.map(HalfSignIn::try_from).transpose()
+        row.map(|row| self.half(row)).transpose()
     }
 
     /// The same, and it is over with that: of two who take it, one has it.
@@ -83,7 +73,19 @@ impl Store {
         let sql = format!("DELETE FROM half_sign_ins WHERE cookie_hash = $1 AND expires_at > $2 RETURNING {COLUMNS}");
         let values = values![cookie.to_vec(), micros(at)];
         let row: Option<Row> = sql::one(self.db(), "take the half of a sign-in", sql, values).await?;
-        row.map(HalfSignIn::try_from).transpose()
+        row.map(|row| self.half(row)).transpose()
+    }
+
+    fn half(&self, row: Row) -> Result<HalfSignIn, StoreError> {
+        let doing = "open the half of a sign-in";
+        let next =
+            self.inner.sealer.open_for_instance(NEXT, &row.sealed_next).map_err(|error| because(doing, error))?;
+        Ok(HalfSignIn {
+            also: serde_json::from_value(row.also).map_err(|_| nonsense("half_sign_ins", "also", &row.user_id))?,
+            user: row.user_id,
+            next: String::from_utf8(next.to_vec()).map_err(|error| because(doing, error))?,
+            expires_at: row.expires_at,
+        })
     }
 }
 

@@ -22,6 +22,7 @@ mod extras;
 mod grants;
 mod half_sign_ins;
 mod health;
+mod identities;
 mod imports;
 mod incidents;
 mod instance;
@@ -76,6 +77,7 @@ pub use event_endpoints::{
 pub use events::{NewEvent, Published, StoredEvent};
 pub use grants::{Connected, Grant, Granted};
 pub use half_sign_ins::HalfSignIn;
+pub use identities::NewIdentity;
 pub use imports::{Import, Imported, Met};
 pub use incidents::OpenIncident;
 pub use invitations::{Accept, Accepted, Invitation, InvitationNow, Invited, NewInvitation, Touched};

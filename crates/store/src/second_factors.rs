@@ -329,6 +329,9 @@ pub(crate) async fn forget_of_nobody(
 ) -> Result<(), StoreError> {
     let sql = "DELETE FROM second_factors WHERE email = (SELECT email FROM users WHERE id = $1) AND NOT EXISTS \
                (SELECT 1 FROM users u WHERE u.email = second_factors.email AND u.removed_at IS NULL)";
+    sql::run(tx, doing, sql, values![user]).await?;
+    let sql = "DELETE FROM identities WHERE email = (SELECT email FROM users WHERE id = $1) AND NOT EXISTS \
+               (SELECT 1 FROM users u WHERE u.email = identities.email AND u.removed_at IS NULL)";
     sql::run(tx, doing, sql, values![user]).await.map(|_| ())
 }
 

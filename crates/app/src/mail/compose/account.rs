@@ -125,6 +125,15 @@ pub(super) async fn second_factor(app: &App, mail: &ClaimedMail, reader: &Reader
              change both at once.",
             account,
         ),
+        "linked" => (
+            "A sign-in was linked to your account",
+            format!(
+                "From now on {} signs you in here.",
+                line(mail.about["provider"].as_str().unwrap_or_default(), NAME)
+            ),
+            "If it was you, there is nothing to do. If not, tell whoever runs this installation at once.",
+            account,
+        ),
         "guessed" => (
             "Somebody may have your password",
             "It was right, and then wrong codes were typed until we made them wait.".to_owned(),
