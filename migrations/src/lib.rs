@@ -39,6 +39,8 @@ mod m20261130_232000_brand_orgs;
 mod m20261201_100000_team;
 mod m20261201_120000_mirror_tickets;
 mod m20261201_150000_audit;
+mod m20261201_150000_second_factors;
+mod m20261201_151000_identities;
 mod m20261202_100000_count_usage;
 
 /// All steps, in order.
@@ -83,6 +85,8 @@ impl MigratorTrait for Migrator {
             Box::new(m20261201_100000_team::Migration),
             Box::new(m20261201_120000_mirror_tickets::Migration),
             Box::new(m20261201_150000_audit::Migration),
+            Box::new(m20261201_150000_second_factors::Migration),
+            Box::new(m20261201_151000_identities::Migration),
             Box::new(m20261202_100000_count_usage::Migration),
         ]
     }

@@ -18,6 +18,7 @@ mod picture;
 mod sandbox;
 mod story;
 mod team;
+mod two_factor;
 mod webhooks;
 
 use holdfast_sandbox::Helpdesk;

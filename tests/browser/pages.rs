@@ -34,7 +34,7 @@ const NAMES: [&str; 4] = [
 
 /// Declared, but no page: files, streams, answers to scripts, ways to somewhere else. `/setup` is shown before there is
 /// anybody, and has a test of its own here; so has the sign-in.
-const NO_PAGES: [&str; 11] = [
+const NO_PAGES: [&str; 13] = [
     "/",
     "/static/{file}",
     "/brand/{colour}",
@@ -42,6 +42,8 @@ const NO_PAGES: [&str; 11] = [
     "/robots.txt",
     "/setup",
     "/sign-in",
+    "/sign-in/code",
+    "/sign-in/callback",
     "/demo/open/{key}",
     "/events",
     "/connectors/new/{provider}/account",

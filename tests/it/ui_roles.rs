@@ -64,6 +64,10 @@ const TABLE: &[(&str, &str, Takes)] = &[
     ("POST", "/setup", Takes::Nothing),
     ("GET", "/sign-in", Takes::Nothing),
     ("POST", "/sign-in", Takes::Nothing),
+    ("GET", "/sign-in/code", Takes::Nothing),
+    ("POST", "/sign-in/code", Takes::Nothing),
+    ("POST", "/sign-in/provider", Takes::Nothing),
+    ("GET", "/sign-in/callback", Takes::Nothing),
     ("POST", "/sign-out", Takes::Nothing),
     ("GET", "/forgotten", Takes::Nothing),
     ("POST", "/forgotten", Takes::Nothing),
@@ -131,7 +135,13 @@ const TABLE: &[(&str, &str, Takes)] = &[
     ("POST", "/settings/account/password", Takes::SignedIn),
     ("POST", "/settings/account/sessions/{id}/end", Takes::SignedIn),
     ("POST", "/settings/account/sessions/end-others", Takes::SignedIn),
+    ("GET", "/settings/account/two-factor", Takes::SignedIn),
+    ("POST", "/settings/account/two-factor/begin", Takes::SignedIn),
+    ("POST", "/settings/account/two-factor/on", Takes::SignedIn),
+    ("POST", "/settings/account/two-factor/codes", Takes::SignedIn),
+    ("POST", "/settings/account/two-factor/off", Takes::SignedIn),
     ("GET", "/settings/team", Takes::SignedIn),
+    ("POST", "/settings/team/two-factor", Takes::Role(Role::Owner)),
     ("POST", "/settings/team/{id}/role", ADMIN),
     ("GET", "/settings/team/{id}/remove", ADMIN),
     ("POST", "/settings/team/{id}/remove", ADMIN),
@@ -353,6 +363,7 @@ impl House {
         let session = NewBrowserSession {
             user: user.to_owned(),
             also: Vec::new(),
+            by_provider: false,
             token_hash: Sha256::digest(cookie.as_bytes()).into(),
             browser: None,
             at,
@@ -589,7 +600,8 @@ async fn each_role_opens_what_it_may_and_nothing_else(db: Arc<Database>) {
         for who in EVERYBODY {
             // Its own tests say what these do with whoever comes.
             let own_matter = *takes == Takes::Link
-                || *takes == Takes::Nothing && (*method == "POST" || ["/setup", "/demo/open/{key}"].contains(path));
+                || *takes == Takes::Nothing
+                    && (*method == "POST" || ["/setup", "/demo/open/{key}", "/sign-in/callback"].contains(path));
             if own_matter {
                 continue;
             }

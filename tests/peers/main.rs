@@ -8,4 +8,5 @@ mod lost;
 mod peer;
 mod relay;
 mod scene;
+mod sign_in;
 mod storm;

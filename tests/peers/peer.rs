@@ -97,6 +97,15 @@ pub(crate) struct Peer {
 impl Peer {
     /// Starts one whose OAuth app leads back to this address.
     pub(crate) async fn start(kind: &'static Kind, redirect_uri: &str) -> Self {
+        Self::start_with(kind, redirect_uri, false).await
+    }
+
+    /// Starts one that calls itself by its address, as whoever signs people in there asks.
+    pub(crate) async fn start_by_its_address(kind: &'static Kind, redirect_uri: &str) -> Self {
+        Self::start_with(kind, redirect_uri, true).await
+    }
+
+    async fn start_with(kind: &'static Kind, redirect_uri: &str, by_its_address: bool) -> Self {
         #[expect(clippy::disallowed_methods, reason = "the settings of this test")]
         let setting = |name: &str| std::env::var(name);
         let libraries =
@@ -115,6 +124,7 @@ impl Peer {
         command.env("PEER_CLIENT_ID", CLIENT_ID).env("PEER_CLIENT_SECRET", CLIENT_SECRET);
         command.env("PEER_PERSON", PERSON).env("PEER_PASSWORD", PASSWORD).env("PEER_REDIRECT_URI", redirect_uri);
         command.env("PEER_LIFE_SECS", LIFE.as_secs().to_string());
+        command.envs(by_its_address.then_some(("PEER_OWN_NAME", "yes")));
         command.env("PEER_GRACE_SECS", kind.grace.as_secs().to_string());
         let log = File::create(log(&folder)).expect("there is room for a log");
         command.stdout(log.try_clone().expect("a file has another handle")).stderr(log);

@@ -29,6 +29,7 @@ use crate::{
     mail::Mail,
     metrics::Metrics,
     oauth_apps::Apps,
+    oidc::Oidc,
     registry,
     seams::Seams,
     ui::{
@@ -82,6 +83,8 @@ pub struct App {
     pub aliases: Aliases,
     /// API clients of connectors that were called lately.
     pub clients: Clients,
+    /// What is known of the identity provider.
+    pub(crate) oidc: Oidc,
     /// What is remembered about webhooks.
     pub hooks: Hooks,
     /// What is remembered about mail.
@@ -160,6 +163,7 @@ impl App {
             lifeboat,
             engine,
             keys: Keys::default(),
+            oidc: Oidc::default(),
             apps,
             due: Notify::new(),
             live: Live::default(),

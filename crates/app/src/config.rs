@@ -8,6 +8,7 @@ mod error;
 mod events;
 mod jobs;
 mod sections;
+mod sign_in;
 mod source;
 mod sync;
 mod values;
@@ -32,6 +33,7 @@ pub use sections::{
     NetworkConfig, OAuthAppConfig, OperatorConfig, PrivateHost, ProviderConfig, ProvidersConfig, ProxyConfig,
     RefreshConfig, ShutdownConfig, SmtpConfig,
 };
+pub use sign_in::{OidcConfig, SecondFactorBy, SignInConfig};
 pub use source::Sources;
 pub use sync::SyncConfig;
 pub use webhooks::WebhooksConfig;
@@ -93,6 +95,8 @@ pub struct Config {
     pub smtp: SmtpConfig,
     /// `[mail]`
     pub mail: MailConfig,
+    /// `[sign_in]`
+    pub sign_in: SignInConfig,
     /// `[operator]`
     pub operator: OperatorConfig,
     /// `[log]`
@@ -116,6 +120,11 @@ impl Config {
         self.public_url_setting.clone().unwrap_or_else(|| {
             Url::parse(&format!("http://{}", self.listen)).expect("a socket address is the authority of a URL")
         })
+    }
+
+    /// `[sign_in.oidc]`, where there is an identity provider.
+    pub fn oidc(&self) -> Option<&OidcConfig> {
+        Some(&self.sign_in.oidc).filter(|oidc| !oidc.issuer.is_empty())
     }
 
     /// What the engine takes.

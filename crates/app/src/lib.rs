@@ -38,6 +38,7 @@ mod mailbox;
 pub mod metrics;
 pub mod moving;
 pub mod oauth_apps;
+mod oidc;
 pub mod ops;
 pub mod problem;
 pub mod recovery;

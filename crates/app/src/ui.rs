@@ -23,7 +23,11 @@ pub(crate) mod moment;
 pub(crate) mod parts;
 pub(crate) mod passwords;
 pub(crate) mod person;
+mod provider_sign_in;
+mod qr;
+mod recovery;
 pub mod routes;
+mod second_step;
 mod settings;
 mod setup;
 mod sign_in;
@@ -57,6 +61,8 @@ fn routes() -> Routes {
         .merge(assets::routes())
         .merge(setup::routes())
         .merge(sign_in::routes())
+        .merge(second_step::routes())
+        .merge(provider_sign_in::routes())
         .merge(invitation::routes())
         .merge(forgotten::routes())
         .merge(connectors::routes())

@@ -40,6 +40,7 @@ pub mod schema;
 pub mod testkit;
 pub mod ticket;
 pub mod tool;
+pub mod totp;
 pub mod visible;
 pub mod webhook;
 pub mod wire;

@@ -215,15 +215,24 @@ impl Store {
         self.audit(tx, if themselves { change.by(id, &name) } else { change }).await
     }
 
-    /// Somebody gave a wrong password for this address: for each account that it has.
-    pub async fn audit_failed_sign_in(&self, email: &str) -> Result<(), StoreError> {
+    /// The same of each account that this address has, in all of their orgs.
+    pub(crate) async fn audit_address(
+        &self,
+        tx: &impl ConnectionTrait,
+        email: &str,
+        action: &'static str,
+        themselves: bool,
+    ) -> Result<(), StoreError> {
         let sql = "SELECT id FROM users WHERE email = $1 AND removed_at IS NULL";
-        let values = values![email.trim().to_lowercase()];
-        for row in sql::all::<sql::Id>(self.db(), "write the audit log", sql, values).await? {
-            let nothing = (Value::Null, Value::Null);
-            self.audit_person(self.db(), &row.id, "person.sign_in_failed", false, nothing).await?;
+        for row in sql::all::<sql::Id>(tx, "write the audit log", sql, values![email]).await? {
+            self.audit_person(tx, &row.id, action, themselves, (Value::Null, Value::Null)).await?;
         }
         Ok(())
+    }
+
+    /// Somebody gave a wrong password for this address.
+    pub async fn audit_failed_sign_in(&self, email: &str) -> Result<(), StoreError> {
+        self.audit_address(self.db(), &email.trim().to_lowercase(), "person.sign_in_failed", false).await
     }
 }
 

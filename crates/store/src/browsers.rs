@@ -21,6 +21,8 @@ pub struct NewBrowserSession {
     pub also: Vec<String>,
     /// SHA-256 of the cookie.
     pub token_hash: [u8; 32],
+    /// Whether it rests on what the identity provider says, and on no password.
+    pub by_provider: bool,
     /// What the browser calls itself, shortened.
     pub browser: Option<String>,
     /// When.
@@ -38,6 +40,8 @@ pub struct BrowserSession {
     pub user: String,
     /// See [`NewBrowserSession::also`].
     pub also: Vec<String>,
+    /// See [`NewBrowserSession::by_provider`].
+    pub by_provider: bool,
     /// What the browser calls itself.
     pub browser: Option<String>,
     /// Sign-in.
@@ -53,6 +57,7 @@ struct Row {
     id: String,
     user_id: String,
     also: Value,
+    by_provider: bool,
     browser: Option<String>,
     created_at: DateTime<Utc>,
     seen_at: DateTime<Utc>,
@@ -67,6 +72,7 @@ impl TryFrom<Row> for BrowserSession {
             also: serde_json::from_value(row.also).map_err(|_| nonsense("browser_sessions", "also", &row.id))?,
             id: row.id,
             user: row.user_id,
+            by_provider: row.by_provider,
             browser: row.browser,
             created_at: row.created_at,
             seen_at: row.seen_at,
@@ -75,7 +81,8 @@ impl TryFrom<Row> for BrowserSession {
     }
 }
 
-const SELECT: &str = "SELECT id, user_id, also, browser, created_at, seen_at, expires_at FROM browser_sessions WHERE";
+const SELECT: &str =
+    "SELECT id, user_id, also, by_provider, browser, created_at, seen_at, expires_at FROM browser_sessions WHERE";
 /// A browser that was not signed in with for so long is a new one: as long as browsers keep a cookie.
 const REMEMBERED: TimeDelta = TimeDelta::days(400);
 /// Sessions that can act as the person `$1`; `$2` is [`within`].
@@ -89,8 +96,8 @@ impl Store {
         let tx = self.transaction(doing).await?;
         sql::run(&tx, doing, over, values![micros(new.at)]).await?;
         let id = self.id("bs");
-        let sql = "INSERT INTO browser_sessions (id, user_id, also, token_hash, browser, created_at, seen_at, expires_at) \
-                   VALUES ($1, $2, $3, $4, $5, $6, $6, $7)";
+        let sql = "INSERT INTO browser_sessions (id, user_id, also, token_hash, browser, created_at, seen_at, expires_at, \
+                   by_provider) VALUES ($1, $2, $3, $4, $5, $6, $6, $7, $8)";
         let values = values![
             id.as_str(),
             new.user.as_str(),
@@ -99,6 +106,7 @@ impl Store {
             new.browser.clone(),
             micros(new.at),
             micros(new.expires_at),
+            new.by_provider,
         ];
         sql::run(&tx, doing, sql, values).await?;
         let here = "UPDATE users SET seen_at = $2 WHERE id = $1";

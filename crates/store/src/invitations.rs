@@ -129,6 +129,11 @@ pub enum Accept {
         /// PHC string.
         password_hash: SecretString,
     },
+    /// Somebody whom the identity provider vouches for: they have no password.
+    Vouched {
+        /// As mails and pages call them.
+        name: Option<String>,
+    },
     /// Somebody who is signed in, by the id of their row in another org: they go on with the same name and password.
     Known(String),
 }
@@ -343,6 +348,7 @@ impl Store {
                 }
                 (Some(name.clone()), Some(password_hash.clone()))
             }
+            Accept::Vouched { name } => (name.clone(), None),
             Accept::Known(user) => {
                 let known = "SELECT email, name, password_hash FROM users WHERE id = $1 AND removed_at IS NULL";
                 let known: Option<Person> = sql::one(tx, doing, known, values![user.as_str()]).await?;

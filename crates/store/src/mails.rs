@@ -62,6 +62,8 @@ pub enum MailKind {
     PasswordChanged,
     /// Somebody has signed in with a browser that they had not used before.
     NewSignIn,
+    /// Somebody's second factor was turned on or off, or something was done with it.
+    SecondFactor,
     /// An API key of the org was made.
     KeyMade,
 }
@@ -83,11 +85,12 @@ impl MailKind {
             Self::PasswordReset => "password_reset",
             Self::PasswordChanged => "password_changed",
             Self::NewSignIn => "new_sign_in",
+            Self::SecondFactor => "second_factor",
             Self::KeyMade => "key_made",
         }
     }
 
-    const ALL: [Self; 14] = [
+    const ALL: [Self; 15] = [
         Self::NeedsYou,
         Self::BackAgain,
         Self::AppRefused,
@@ -101,6 +104,7 @@ impl MailKind {
         Self::PasswordReset,
         Self::PasswordChanged,
         Self::NewSignIn,
+        Self::SecondFactor,
         Self::KeyMade,
     ];
 
@@ -124,6 +128,7 @@ impl MailKind {
             | Self::PasswordReset
             | Self::PasswordChanged
             | Self::NewSignIn
+            | Self::SecondFactor
             | Self::KeyMade => None,
         }
     }

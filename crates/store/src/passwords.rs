@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::{
     audit::CHANGED,
-    browsers,
+    browsers, half_sign_ins,
     invitations::{mint, subject},
     mails::{MailKind, Tell},
     sql::{self, failed, micros, values},
@@ -113,6 +113,7 @@ impl Store {
             let one = sql::run(tx, doing, sql, values![*id, password_hash.expose_secret()]).await?;
             if one > 0 {
                 browsers::unprove(tx, doing, id, keep).await?;
+                half_sign_ins::void(tx, doing, id).await?;
                 let now = json!({ "password": CHANGED });
                 self.audit_person(tx, id, action, action == RESET, (Value::Null, now)).await?;
             }

@@ -6,7 +6,7 @@ use sea_orm::{ConnectionTrait, FromQueryResult};
 use serde_json::{Value, json};
 
 use crate::{
-    browsers,
+    browsers, half_sign_ins, second_factors,
     sql::{self, failed, micros, nonsense, values},
     store::Store,
     users::User,
@@ -115,6 +115,8 @@ impl Store {
         let browsers = "DELETE FROM known_browsers WHERE user_id = $1";
         sql::run(&tx, doing, browsers, values![id]).await?;
         browsers::unprove(&tx, doing, id, None).await?;
+        half_sign_ins::void(&tx, doing, id).await?;
+        second_factors::forget_of_nobody(&tx, doing, id).await?;
         withdraw_those_of(&tx, doing, id, |_| false, at).await?;
         let action = if by == Some(id) { "member.left" } else { "member.removed" };
         self.audit_person(&tx, id, action, false, (json!({ "role": role.map(Role::as_str) }), Value::Null)).await?;

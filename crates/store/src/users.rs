@@ -72,6 +72,10 @@ pub struct User {
     pub password_hash: Option<SecretString>,
     /// When they were added.
     pub created_at: DateTime<Utc>,
+    /// Whether their address has a second factor.
+    pub second_factor: bool,
+    /// Whether their org wants them to have one.
+    pub second_factor_required: bool,
 }
 
 impl User {
@@ -97,6 +101,8 @@ pub(crate) struct UserRow {
     operator: bool,
     password_hash: Option<String>,
     created_at: DateTime<Utc>,
+    second_factor: bool,
+    second_factor_required: bool,
 }
 
 impl TryFrom<UserRow> for User {
@@ -113,13 +119,16 @@ impl TryFrom<UserRow> for User {
             operator: row.operator,
             password_hash: row.password_hash.map(SecretString::from),
             created_at: row.created_at,
+            second_factor: row.second_factor,
+            second_factor_required: row.second_factor_required,
         })
     }
 }
 
 /// Only people who have not left.
 const SELECT: &str = "SELECT u.id, u.org_id, o.name AS org_name, u.email, u.name, u.role, u.operator, u.password_hash, \
-                      u.created_at FROM users u JOIN orgs o ON o.id = u.org_id WHERE u.removed_at IS NULL";
+                      u.created_at, o.second_factor_required, \
+                      EXISTS (SELECT 1 FROM second_factors f WHERE f.email = u.email) AS second_factor FROM users u JOIN orgs o ON o.id = u.org_id WHERE u.removed_at IS NULL";
 
 impl Store {
     /// Adds a person; answers their id. Somebody who left comes back as they are added now.

@@ -17,7 +17,13 @@ const { default: Provider } = await import(pathToFileURL(library.resolve('oidc-p
 const DAY = 24 * 60 * 60;
 const person = { email: setting('PEER_PERSON'), password: setting('PEER_PASSWORD'), sub: 'user-1', name: 'Ada Admin' };
 
-const provider = new Provider('https://id.tidewater.example', {
+// The address is known before the provider is made: whoever asks it about itself has to find it under its own name.
+const server = createServer();
+await new Promise((ready) => server.listen(0, '127.0.0.1', ready));
+const { port } = server.address();
+const issuer = process.env.PEER_OWN_NAME ? `http://127.0.0.1:${port}` : 'https://id.tidewater.example';
+
+const provider = new Provider(issuer, {
   clients: [
     {
       client_id: setting('PEER_CLIENT_ID'),
@@ -106,7 +112,7 @@ const revoke = async (response) => {
 };
 
 const answer = provider.callback();
-const server = createServer(async (request, response) => {
+server.on('request', async (request, response) => {
   try {
     if (request.url.startsWith('/interaction/')) await interact(request, response);
     else if (request.method === 'POST' && request.url === '/peer/revoke') await revoke(response);
@@ -116,4 +122,4 @@ const server = createServer(async (request, response) => {
     response.writeHead(500).end();
   }
 });
-server.listen(0, '127.0.0.1', () => console.log(`listening on 127.0.0.1:${server.address().port}`));
+console.log(`listening on 127.0.0.1:${port}`);

@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
-use holdfast_core::{ConnectorId, OrgId, Role, Snapshot, ports::CredentialStore};
-use holdfast_store::{By, ByKind, EmailTaken, Filter, NewKey, NewUser, Surface, TeamChange, User, acting};
+use holdfast_core::{
+    ConnectorId, OrgId, Role, Snapshot,
+    ports::{Changed, CredentialStore},
+};
+use holdfast_store::{By, ByKind, EmailTaken, FactorOwner, Filter, NewKey, NewUser, Surface, TeamChange, User, acting};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -48,6 +51,9 @@ pub enum Ask {
         password: Option<String>,
     },
     UserResetPassword {
+        email: String,
+    },
+    UserResetTwoFactor {
         email: String,
     },
     UserSetRole {
@@ -151,6 +157,7 @@ async fn done(app: &Arc<App>, ask: Ask) -> Result<Value, Refused> {
             user_set_password(app, &email, org.as_deref(), password.map(SecretString::from)).await
         }
         Ask::UserResetPassword { email } => user_reset_password(app, &email).await,
+        Ask::UserResetTwoFactor { email } => user_reset_two_factor(app, &email).await,
         Ask::UserSetRole { email, org, role } => user_set_role(app, &email, org.as_deref(), role).await,
         Ask::UserList { org } => {
             let mut all = Vec::new();
@@ -160,6 +167,7 @@ async fn done(app: &Arc<App>, ask: Ask) -> Result<Value, Refused> {
                         "id": user.id, "org": name, "email": user.email, "name": user.name, "role": user.role,
                         "operator": user.operator, "created_at": user.created_at,
                         "password": if user.password_hash.is_some() { "set" } else { "none" },
+                        "two_factor": if user.second_factor { "on" } else { "off" },
                     }));
                 }
             }
@@ -299,6 +307,18 @@ async fn user_reset_password(app: &App, email: &str) -> Result<Value, Refused> {
     }
     let (url, expires_at) = forgotten::make_link(app, email).await?;
     Ok(json!({ "url": url, "expires_at": expires_at }))
+}
+
+/// For somebody who has lost their app and their recovery codes.
+async fn user_reset_two_factor(app: &App, email: &str) -> Result<Value, Refused> {
+    let rows = app.store.find_users_by_email(email).await?;
+    let Some(user) = rows.first() else { return Err(nobody(email)) };
+    let owner = FactorOwner { user: &user.id, email: &user.email };
+    if app.store.reset_second_factor(owner, &app.telling()).await? == Changed::No {
+        return Err(Refused::new(format!("{email} has no second factor: their password alone signs them in")));
+    }
+    throttle::forget(app, Subject::second_factor(&user.email)).await?;
+    Ok(json!({ "id": user.id, "two_factor": "off" }))
 }
 
 async fn user_set_role(app: &App, email: &str, org: Option<&str>, role: Role) -> Result<Value, Refused> {

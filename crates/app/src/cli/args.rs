@@ -161,6 +161,14 @@ pub enum UserCommand {
         #[arg(long, value_name = "ADDRESS")]
         email: String,
     },
+    /// Turn somebody's two-factor sign-in off, who lost their authenticator app and their recovery codes
+    ///
+    /// They are told by mail. Make sure that it is them who ask: their password alone signs them in then.
+    ResetTwoFactor {
+        /// E-mail address of the person
+        #[arg(long, value_name = "ADDRESS")]
+        email: String,
+    },
     /// Take a person out of an organisation, at once; signs them out everywhere
     ///
     /// The last owner of an organisation stays. What they made stays too, API keys among it.
@@ -402,6 +410,7 @@ mod tests {
             "holdfast user create --org Acme --email a@example.com --role owner --operator --password-stdin",
             "holdfast user set-password --email a@example.com",
             "holdfast user reset-password --email a@example.com",
+            "holdfast user reset-two-factor --email a@example.com",
             "holdfast user set-password --email a@example.com --org Acme --password-stdin",
             "holdfast user remove --email a@example.com --org Acme",
             "holdfast user set-role --email a@example.com --org Acme --role viewer",

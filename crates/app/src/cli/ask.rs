@@ -34,6 +34,10 @@ pub(super) async fn user(config: Config, command: UserCommand, output: Output) -
         UserCommand::ResetPassword { email } => {
             one(config, Ask::UserResetPassword { email }, output, |value| text(&value["url"])).await
         }
+        UserCommand::ResetTwoFactor { email } => {
+            let say = |value: &Value| format!("two-factor sign-in of user {} is off", text(&value["id"]));
+            one(config, Ask::UserResetTwoFactor { email }, output, say).await
+        }
         UserCommand::Remove { email, org } => {
             let ask = Ask::UserRemove { email, org };
             one(config, ask, output, |value| format!("removed user {}", text(&value["id"]))).await
@@ -44,7 +48,7 @@ pub(super) async fn user(config: Config, command: UserCommand, output: Output) -
                 .await
         }
         UserCommand::List { org } => {
-            let columns = ["id", "org", "email", "name", "role", "operator", "password", "created_at"];
+            let columns = ["id", "org", "email", "name", "role", "operator", "password", "two_factor", "created_at"];
             one(config, Ask::UserList { org }, output, |value| table(value, &columns)).await
         }
     }

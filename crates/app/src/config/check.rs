@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use figment::Figment;
-use holdfast_core::job::Kind;
+use holdfast_core::{Role, job::Kind};
 use holdfast_redis_leases::Redis;
 use lettre::message::Mailbox;
 use secrecy::ExposeSecret;
 use tracing_subscriber::EnvFilter;
+use url::Url;
 
 use super::{
     Config, LockBackend, PrivateHost,
@@ -76,6 +77,7 @@ pub(super) fn check(config: &Config) -> Result<(), Problem> {
         format!("{} is not usable; allowed is 0 to {MOST_BUFFER_KIB}", config.proxy.buffer_kib)
     })?;
     mail(config)?;
+    sign_in(config)?;
     for email in &config.operator.emails {
         ensure(
             email.split('@').count() == 2 && !email.starts_with('@') && !email.ends_with('@'),
@@ -429,6 +431,37 @@ fn mail(config: &Config) -> Result<(), Problem> {
         })?;
     }
     Ok(())
+}
+
+fn sign_in(config: &Config) -> Result<(), Problem> {
+    let Some(oidc) = config.oidc() else { return Ok(()) };
+    let url = Url::parse(&oidc.issuer).ok();
+    let usable = url.is_some_and(|url| {
+        let reached = url.scheme() == "https" || url.scheme() == "http" && super::is_loopback(&url);
+        reached && url.query().is_none() && url.fragment().is_none()
+    });
+    ensure(usable, &["sign_in.oidc.issuer"], || {
+        format!("\"{}\" is no issuer; allowed is an address that begins with https://", oidc.issuer)
+    })?;
+    ensure(!oidc.client_id.is_empty(), &["sign_in.oidc.client_id", "sign_in.oidc.issuer"], || {
+        "has to be set when sign_in.oidc.issuer is".to_owned()
+    })?;
+    ensure(!oidc.name.is_empty(), &["sign_in.oidc.name"], || "stands on the button, and must not be empty".to_owned())?;
+    ensure(oidc.scopes.iter().any(|scope| scope == "openid"), &["sign_in.oidc.scopes"], || {
+        "have to hold openid".to_owned()
+    })?;
+    for domain in &oidc.domains {
+        ensure(!domain.contains('@') && domain.contains('.'), &["sign_in.oidc.domains"], || {
+            format!("\"{domain}\" is no domain, such as example.com")
+        })?;
+    }
+    let keys = &["sign_in.oidc.first_time_role", "sign_in.oidc.first_time_org"];
+    ensure(oidc.first_time_role.is_some() == oidc.first_time_org.is_some(), keys, || {
+        "both are set, or neither is".to_owned()
+    })?;
+    ensure(oidc.first_time_role != Some(Role::Owner), &keys[..1], || {
+        "nobody becomes an owner by signing in; allowed are admin, member and viewer".to_owned()
+    })
 }
 
 fn secs(duration: Duration) -> String {

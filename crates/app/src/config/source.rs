@@ -168,8 +168,16 @@ pub(super) fn merge(sources: &Sources) -> Result<Figment, ConfigError> {
 
 /// Any secret may stand in a file: `KEY_file` names it, and takes the place of `KEY`.
 fn read_secret_files(mut figment: Figment) -> Result<Figment, ConfigError> {
-    let mut keys =
-        ["master_key", "database.url", "database.listen_url", "lock.redis_url", "smtp.url"].map(str::to_owned).to_vec();
+    let mut keys = [
+        "master_key",
+        "database.url",
+        "database.listen_url",
+        "lock.redis_url",
+        "smtp.url",
+        "sign_in.oidc.client_secret",
+    ]
+    .map(str::to_owned)
+    .to_vec();
     if let Ok(Value::Dict(_, apps)) = figment.find_value("oauth_apps") {
         keys.extend(apps.keys().flat_map(|app| {
             ["client_secret", "next_client_secret"].map(|secret| format!("oauth_apps.{app}.{secret}"))

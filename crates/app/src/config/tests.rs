@@ -65,6 +65,7 @@ fn every_key_stands_in_the_compiled_file() {
         ("[network]", keys::<NetworkConfig>()),
         ("[smtp]", keys::<SmtpConfig>()),
         ("[mail]", keys::<MailConfig>()),
+        ("[sign_in.oidc]", keys::<OidcConfig>()),
         ("[operator]", keys::<OperatorConfig>()),
         ("[log]", keys::<LogConfig>()),
         ("[shutdown]", keys::<ShutdownConfig>()),
@@ -119,6 +120,35 @@ fn the_examples_of_the_compiled_file_are_accepted() {
     assert_eq!(config.smtp.url.unwrap().expose_secret(), "smtps://from:file@mail.example.com");
     assert_eq!(config.oauth_apps["zendesk"].client_id, "holdfast");
     assert_eq!(config.providers.by_id["zendesk"].access_token_life, Some(Duration::from_hours(1)));
+}
+
+#[test]
+fn an_identity_provider_is_told_whole_or_not_at_all() {
+    let told = |more: &str| {
+        let base = "[sign_in.oidc]\nissuer = 'https://id.example.com'\nclient_id = 'holdfast'\n";
+        from_file(&format!("{base}{more}")).map(|config| config.oidc().is_some())
+    };
+    assert!(told("").unwrap() && Config::default().oidc().is_none());
+    assert!(told("domains = ['acme.example']\nfirst_time_org = 'Acme'\nfirst_time_role = 'viewer'").unwrap());
+    for (text, words) in [
+        ("[sign_in.oidc]\nissuer = 'http://id.example.com'\nclient_id = 'x'", "is no issuer"),
+        ("[sign_in.oidc]\nissuer = 'id.example.com'\nclient_id = 'x'", "is no issuer"),
+        ("[sign_in.oidc]\nissuer = 'https://id.example.com'", "has to be set when sign_in.oidc.issuer is"),
+    ] {
+        let error = from_file(text).unwrap_err().to_string();
+        assert!(error.contains(words), "{text}: {error}");
+    }
+    for (more, words) in [
+        ("scopes = ['email']", "have to hold openid"),
+        ("name = ''", "must not be empty"),
+        ("domains = ['@acme.example']", "is no domain"),
+        ("first_time_role = 'viewer'", "both are set, or neither is"),
+        ("first_time_org = 'Acme'\nfirst_time_role = 'owner'", "nobody becomes an owner"),
+        ("second_factor = 'none'", "second_factor"),
+    ] {
+        let error = told(more).unwrap_err().to_string();
+        assert!(error.contains(words), "{more}: {error}");
+    }
 }
 
 #[test]

@@ -75,6 +75,7 @@ pub(super) async fn compose(app: &App, mail: &ClaimedMail) -> anyhow::Result<Com
         MailKind::PasswordReset => account::password_reset(app, mail, &reader).await?,
         MailKind::PasswordChanged => account::password_changed(app, mail, &reader).await?,
         MailKind::NewSignIn => account::new_sign_in(app, mail, &reader).await?,
+        MailKind::SecondFactor => account::second_factor(app, mail, &reader).await?,
         MailKind::KeyMade => account::key_made(app, mail, &reader).await?,
     };
     let Some(Rendered { subject, text, html }) = rendered else {
@@ -103,7 +104,10 @@ pub(super) async fn compose(app: &App, mail: &ClaimedMail) -> anyhow::Result<Com
 
 /// EM-05: whoever has left or lost the role since gets nothing.
 async fn reader(app: &App, mail: &ClaimedMail) -> anyhow::Result<Result<Reader, &'static str>> {
-    let own = matches!(mail.kind, MailKind::PasswordReset | MailKind::PasswordChanged | MailKind::NewSignIn);
+    let own = matches!(
+        mail.kind,
+        MailKind::PasswordReset | MailKind::PasswordChanged | MailKind::NewSignIn | MailKind::SecondFactor
+    );
     let Some(id) = &mail.user else {
         if mail.kind == MailKind::Invitation {
             return Ok(Ok(Reader { id: String::new(), address: mail.recipient.clone(), role: "invited" }));

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use tera::{Kwargs, State, Tera};
 
-pub(super) use account::{Invitation, KeyMade, NewSignIn, PasswordChanged, PasswordReset};
+pub(super) use account::{Invitation, KeyMade, NewSignIn, PasswordChanged, PasswordReset, SecondFactor};
 
 use super::text::{self, Literal};
 use crate::ui::view::Views;
@@ -332,6 +332,7 @@ templates! {
     PasswordReset = "password_reset", account::samples::password_reset();
     PasswordChanged = "password_changed", account::samples::password_changed();
     NewSignIn = "new_sign_in", account::samples::new_sign_in();
+    SecondFactor = "second_factor", account::samples::second_factor();
     KeyMade = "key_made", account::samples::key_made();
 }
 

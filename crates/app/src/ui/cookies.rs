@@ -10,6 +10,10 @@ use crate::{app::App, keys};
 pub(crate) enum Kind {
     /// Of somebody who is signed in.
     Session,
+    /// Of somebody who has shown their password and owes their second factor.
+    Half,
+    /// Of somebody who is at the identity provider.
+    Provider,
     /// Of a browser, signed in or not: consents and forms are bound to it, and who signs in with it is not told of a new one.
     Browser,
 }
@@ -20,6 +24,10 @@ impl Kind {
         match (self, secure(app)) {
             (Self::Session, true) => "__Host-holdfast_session",
             (Self::Session, false) => "holdfast_session",
+            (Self::Half, true) => "__Host-holdfast_half",
+            (Self::Half, false) => "holdfast_half",
+            (Self::Provider, true) => "__Host-holdfast_provider",
+            (Self::Provider, false) => "holdfast_provider",
             (Self::Browser, true) => "__Host-holdfast_browser",
             (Self::Browser, false) => "holdfast_browser",
         }
@@ -39,7 +47,7 @@ impl Kind {
             // Lax: a provider's redirect back and a link in a mail are navigations from elsewhere, and have to carry it.
             .same_site(SameSite::Lax);
         match self {
-            Self::Session => cookie.build(),
+            Self::Session | Self::Half | Self::Provider => cookie.build(),
             Self::Browser => cookie.permanent().build(),
         }
     }

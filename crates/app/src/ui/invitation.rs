@@ -18,8 +18,10 @@ use super::{
     parts::Told,
     passwords,
     person::{Person, Visitor},
+    provider_sign_in,
     routes::{Needs, Routes},
-    sign_in::{Came, begin},
+    second_step,
+    sign_in::{Came, begin, provider},
     trouble::{Trouble, sign_in_address},
     view::View,
 };
@@ -81,7 +83,10 @@ async fn look(app: &App, visitor: &Visitor, person: Option<Person>, token: &Secr
     Ok(match person {
         Some(person) if person.user.email == *email => Worth::Join(invitation),
         Some(person) => Worth::Other(invitation, Box::new(person)),
-        None if rows.iter().any(|user| user.password_hash.is_some()) => Worth::SignIn(invitation),
+        // Whom the identity provider vouches for has no password.
+        None if rows.iter().any(|user| user.password_hash.is_some() || app.config.oidc().is_some()) => {
+            Worth::SignIn(invitation)
+        }
         None => Worth::New(invitation),
     })
 }
@@ -102,6 +107,11 @@ struct InvitationPage<'a> {
     other: &'a str,
     name: &'a str,
     problems: Problems,
+    /// What the identity provider is called, and whether passwords are for operators alone.
+    provider: Option<&'a str>,
+    only: bool,
+    /// Where its button comes back to.
+    back: String,
 }
 
 /// By the fields that they stand by.
@@ -139,6 +149,7 @@ fn page(app: &App, visitor: &Visitor, token: &SecretString, worth: Worth, name: 
         _ => StatusCode::UNPROCESSABLE_ENTITY,
     };
     let token = token.expose_secret();
+    let (provider, only) = provider(app);
     let context = InvitationPage {
         token,
         way,
@@ -151,9 +162,14 @@ fn page(app: &App, visitor: &Visitor, token: &SecretString, worth: Worth, name: 
         other,
         name,
         problems,
+        provider,
+        only,
+        back: format!("/invitation/{token}"),
     };
     let title = format!("Join {}", invitation.org_name);
     let view = View::plain(&visitor.csrf, "pages/account/invitation.html", &title, &context);
+    let sources = provider_sign_in::sources(app);
+    let view = view.leads_to(sources.as_deref());
     (visitor.jar.clone(), view.status(status).show(app)).into_response()
 }
 
@@ -196,6 +212,9 @@ async fn accept(
         Accepted::Joined(id) => {
             info!(user.id = id, org.id = %invitation.org, "{id} joined by an invitation");
             let joined = app.store.find_user(&id).await?.ok_or(Trouble::Garbled)?;
+            if joined.second_factor && matches!(accept, Accept::New { .. }) {
+                return second_step::ask(&app, visitor.jar.clone(), &joined, also, "/").await;
+            }
             let jar = begin(&app, visitor.jar.clone(), &headers, &joined, also, Came::Otherwise).await?;
             Ok((jar, Redirect::to("/")).into_response())
         }

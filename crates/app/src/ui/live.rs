@@ -376,7 +376,11 @@ async fn next(seat: &Seat, jar: &CookieJar, org: &OrgId, end: Duration, rest: Du
             }
         }
         // Who signed out meanwhile, or acts for another org, hears nothing more.
-        let still = Person::find(app, jar).await.ok().flatten().is_some_and(|person| person.org() == org);
+        let still = Person::find(app, jar)
+            .await
+            .ok()
+            .flatten()
+            .is_some_and(|person| person.org() == org && !person.lacks_second_factor());
         if !still {
             return None;
         }

@@ -32,6 +32,8 @@ pub(crate) struct Person {
     pub(crate) user: User,
     /// In which session.
     pub(crate) session: BrowserSession,
+    /// Whether the identity provider has seen their second factor, or that is its business.
+    pub(crate) vouched: bool,
     /// What their forms carry.
     pub(crate) csrf: String,
     /// Where this is a demo.
@@ -63,6 +65,11 @@ impl Person {
         if self.user.operator { Ok(()) } else { Err(Trouble::NotFound { person: Some(Box::new(self.clone())) }) }
     }
 
+    /// Whether they see nothing of their org before they have set up the second factor that it asks for.
+    pub(crate) fn lacks_second_factor(&self) -> bool {
+        self.user.second_factor_required && !self.user.second_factor && !self.vouched
+    }
+
     /// For the timeline.
     pub(crate) fn actor(&self) -> String {
         self.user.shown().to_owned()
@@ -81,7 +88,8 @@ impl Person {
             Some(demo) => Some(Arc::new(demo.bar(app, &user.org).await?)),
             None => None,
         };
-        Ok(Some(Self { user, session, csrf: csrf(&token), demo }))
+        let vouched = session.by_provider && app.config.oidc().is_some_and(|oidc| !oidc.asks_for_second_factor());
+        Ok(Some(Self { user, session, vouched, csrf: csrf(&token), demo }))
     }
 }
 

@@ -9,7 +9,7 @@ use axum::{
     handler::Handler,
     http::{HeaderValue, Method, StatusCode, header},
     middleware::{Next, from_fn_with_state},
-    response::{IntoResponse, Response},
+    response::{IntoResponse, Redirect, Response},
     routing::{MethodRouter, get, post},
 };
 use axum_extra::extract::cookie::CookieJar;
@@ -18,7 +18,7 @@ use holdfast_store::{By, ByKind, Surface, acting};
 use tower_http::set_header::SetResponseHeaderLayer;
 use tracing::error;
 
-use super::{form::from_elsewhere, person::Person, throttle, trouble::Trouble};
+use super::{form::from_elsewhere, person::Person, settings::set_up_address, throttle, trouble::Trouble};
 use crate::app::App;
 
 /// What it takes to use a route.
@@ -29,6 +29,8 @@ pub enum Needs {
     /// A link that was given to somebody, or the browser that it was opened in. The page itself looks at both, and has its
     /// own words for whoever comes otherwise.
     Link,
+    /// Somebody who is signed in, also before they have the second factor that their org asks for: their own account.
+    Account,
     /// Somebody who is signed in.
     SignedIn,
     /// Somebody whose role is this, or more.
@@ -172,8 +174,12 @@ async fn stand_guard(State(guard): State<Guard>, mut request: Request, next: Nex
         Ok(None) => return super::person::signed_out(&guard.app, &request).into_response(),
         Err(trouble) => return trouble.into_response(),
     };
+    if needs != Needs::Account && person.lacks_second_factor() {
+        let wanted = request.uri().path_and_query().filter(|_| request.method() == Method::GET);
+        return Redirect::to(&set_up_address(wanted.map_or("/", |path| path.as_str()))).into_response();
+    }
     let allowed = match needs {
-        Needs::Nothing | Needs::Link | Needs::SignedIn => Ok(()),
+        Needs::Nothing | Needs::Link | Needs::Account | Needs::SignedIn => Ok(()),
         Needs::Role(role) => person.needs(role),
         Needs::Operator => person.needs_operator(),
     };

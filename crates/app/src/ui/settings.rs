@@ -13,6 +13,9 @@ mod oauth_apps;
 mod organisation;
 mod organisations;
 mod team;
+mod two_factor;
+
+pub(super) use two_factor::set_up_address;
 
 use std::sync::Arc;
 
@@ -32,6 +35,7 @@ pub(super) fn routes() -> Routes {
     Routes::new()
         .get("/settings", Needs::SignedIn, show)
         .merge(account::routes())
+        .merge(two_factor::routes())
         .merge(organisation::routes())
         .merge(team::routes())
         .merge(organisations::routes())

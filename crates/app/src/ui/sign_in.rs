@@ -22,7 +22,9 @@ use super::{
     moment::span,
     passwords,
     person::{Person, Visitor},
+    provider_sign_in,
     routes::{Needs, Routes},
+    second_step,
     settings::browsers::in_words,
     throttle::{self, Subject},
     trouble::Trouble,
@@ -67,6 +69,9 @@ struct SignInPage<'a> {
     demo: Option<&'a Welcome>,
     /// Nobody can sign in yet.
     unset: bool,
+    /// What the identity provider is called, and whether passwords are for operators alone.
+    provider: Option<&'a str>,
+    only: bool,
 }
 
 #[derive(Deserialize)]
@@ -94,11 +99,14 @@ async fn show(
     let done = match asked.done.as_str() {
         "reset" => Some("Your password is changed, and every browser is signed out. Sign in with the new one."),
         "left" => Some("You have left the organisation."),
+        "late" => Some("The second step was waited for too long, or your password was changed. Begin again."),
         _ => None,
     };
     let unset = !app.store.has_users().await?;
-    let page = SignInPage { done, email: "", next, problem: None, demo: demo.as_ref(), unset };
-    let view = View::plain(&visitor.csrf, "pages/sign_in.html", "Sign in", &page);
+    let (provider, only) = provider(&app);
+    let page = SignInPage { done, email: "", next, problem: None, demo: demo.as_ref(), unset, provider, only };
+    let sources = provider_sign_in::sources(&app);
+    let view = View::plain(&visitor.csrf, "pages/sign_in.html", "Sign in", &page).leads_to(sources.as_deref());
     Ok((visitor.jar.clone(), view.show(&app)).into_response())
 }
 
@@ -112,10 +120,12 @@ async fn sign_in(
 ) -> Result<Response, Trouble> {
     let next = local(&form.next);
     let demo = demo::welcome(&app, &visitor.jar).await;
+    let ((provider, only), sources) = (provider(&app), provider_sign_in::sources(&app));
     let refuse = |status, problem: String| {
         let demo = demo.as_ref();
-        let page = SignInPage { done: None, email: &form.email, next, problem: Some(problem), demo, unset: false };
-        let view = View::plain(&visitor.csrf, "pages/sign_in.html", "Sign in", &page);
+        let (email, problem) = (form.email.as_str(), Some(problem));
+        let page = SignInPage { done: None, email, next, problem, demo, unset: false, provider, only };
+        let view = View::plain(&visitor.csrf, "pages/sign_in.html", "Sign in", &page).leads_to(sources.as_deref());
         (visitor.jar.clone(), view.status(status).show(&app)).into_response()
     };
     let peer = peer.map(|Extension(ConnectInfo(Peer(peer)))| peer);
@@ -125,17 +135,33 @@ async fn sign_in(
         let page = refuse(StatusCode::TOO_MANY_REQUESTS, too_many(wait));
         return Ok((retry_after(wait), page).into_response());
     }
-    let proven = proven(&app, &form.email, &form.password).await?;
+    let mut proven = proven(&app, &form.email, &form.password).await?;
+    proven.retain(|user| !only || user.operator);
     let Some((user, also)) = proven.split_first() else {
         warn!("somebody tried to sign in with a wrong address or password");
         app.store.audit_failed_sign_in(&form.email).await?;
-        let problem = "Address or password is not right. Mind capital letters, and which address you were added with.";
-        return Ok(refuse(StatusCode::UNPROCESSABLE_ENTITY, problem.to_owned()));
+        let problem = match provider {
+            Some(name) if only => {
+                format!("That is not right, or not yours to use: only operators have passwords. Use {name}.")
+            }
+            _ => "Address or password is not right. Mind capital letters, and which address you were added with."
+                .to_owned(),
+        };
+        return Ok(refuse(StatusCode::UNPROCESSABLE_ENTITY, problem));
     };
     throttle::succeeded(&app, &subjects).await?;
     let also = also.iter().map(|user| user.id.clone()).collect();
+    if user.second_factor {
+        return second_step::ask(&app, visitor.jar.clone(), user, also, next).await;
+    }
     let jar = begin(&app, visitor.jar.clone(), &headers, user, also, Came::SignedIn(peer)).await?;
     Ok((jar, Redirect::to(next)).into_response())
+}
+
+/// What the identity provider is called, and whether passwords are for operators alone.
+pub(super) fn provider(app: &App) -> (Option<&str>, bool) {
+    let oidc = app.config.oidc();
+    (oidc.map(|oidc| oidc.name.as_str()), oidc.is_some_and(|oidc| oidc.only))
 }
 
 #[derive(Deserialize)]
@@ -180,6 +206,8 @@ pub(super) fn too_many(wait: TimeDelta) -> String {
 pub(super) enum Came {
     /// With their password, from there. They are told of a browser that they had not used before.
     SignedIn(Option<SocketAddr>),
+    /// As the identity provider says, from there. As above.
+    Vouched(Option<SocketAddr>),
     /// By a link that made their account: there is nothing that it could be told from.
     Otherwise,
 }
@@ -202,7 +230,7 @@ pub(super) async fn begin(
     let own = cookies::browser(app, &jar);
     let rows: Vec<_> = std::iter::once(user.id.as_str()).chain(also.iter().map(String::as_str)).collect();
     let about = match came {
-        Came::SignedIn(peer) => {
+        Came::SignedIn(peer) | Came::Vouched(peer) => {
             let from = throttle::outside(peer).map(|ip| ip.to_string());
             Some(json!({ "browser": in_words(browser.as_deref()), "from": from }))
         }
@@ -215,6 +243,7 @@ pub(super) async fn begin(
     let session = NewBrowserSession {
         user: user.id.clone(),
         also,
+        by_provider: matches!(came, Came::Vouched(_)),
         token_hash: keys::hash(token.expose_secret()),
         browser,
         at,

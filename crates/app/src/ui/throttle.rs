@@ -21,6 +21,8 @@ const FREE_RESETS: i64 = 3;
 const FREE_INVITATIONS: i64 = 40;
 /// The first wait.
 const SHORTEST_WAIT_SECS: i64 = 5;
+/// The first one for a code of six digits: whoever guesses those has the password.
+const SHORTEST_WAIT_OF_A_CODE_SECS: i64 = 60;
 /// The longest one.
 const LONGEST_WAIT: TimeDelta = TimeDelta::minutes(15);
 /// After this, failures are forgotten.
@@ -33,17 +35,23 @@ const LOOKS: u32 = 8;
 pub(crate) struct Subject {
     hash: [u8; 32],
     free: i64,
+    first_wait_secs: i64,
 }
 
 impl Subject {
     /// An e-mail address, whether anybody has it or not.
     pub(crate) fn address(email: &str) -> Self {
-        Self { hash: keys::hash(&format!("address|{}", email.trim().to_lowercase())), free: FREE }
+        Self::new(&format!("address|{}", email.trim().to_lowercase()), FREE)
     }
 
     /// Somebody who is signed in and says their password again.
     pub(crate) fn person(id: &str) -> Self {
-        Self { hash: keys::hash(&format!("person|{id}")), free: FREE }
+        Self::new(&format!("person|{id}"), FREE)
+    }
+
+    /// The second factor of an address, whether it is asked for at the door or in the settings.
+    pub(crate) fn second_factor(email: &str) -> Self {
+        Self { first_wait_secs: SHORTEST_WAIT_OF_A_CODE_SECS, ..Self::new(&format!("second-factor|{email}"), FREE) }
     }
 
     /// Where a request comes from. Not where that is this machine or its own network: there it is the operator's proxy,
@@ -55,17 +63,21 @@ impl Subject {
             IpAddr::V4(ip) => ip.to_string(),
             IpAddr::V6(ip) => format!("{:?}/64", &ip.segments()[..4]),
         };
-        Some(Self { hash: keys::hash(&format!("host|{host}")), free: FREE_OF_A_HOST })
+        Some(Self::new(&format!("host|{host}"), FREE_OF_A_HOST))
     }
 
     /// An address that a link for a forgotten password is asked for, whether anybody has it or not.
     pub(crate) fn reset(email: &str) -> Self {
-        Self { hash: keys::hash(&format!("reset|{}", email.trim().to_lowercase())), free: FREE_RESETS }
+        Self::new(&format!("reset|{}", email.trim().to_lowercase()), FREE_RESETS)
     }
 
     /// Somebody who invites people: each invitation is a mail to an address that they chose.
     pub(crate) fn inviter(id: &str) -> Self {
-        Self { hash: keys::hash(&format!("inviter|{id}")), free: FREE_INVITATIONS }
+        Self::new(&format!("inviter|{id}"), FREE_INVITATIONS)
+    }
+
+    fn new(name: &str, free: i64) -> Self {
+        Self { hash: keys::hash(name), free, first_wait_secs: SHORTEST_WAIT_SECS }
     }
 }
 
@@ -113,11 +125,17 @@ pub(crate) async fn forget(app: &App, subject: Subject) -> Result<(), StoreError
     app.store.forget_failures(&subject.hash).await
 }
 
+/// Whether the failure that was just counted was the last free one.
+pub(crate) async fn just_spent(app: &App, subject: &Subject) -> Result<bool, StoreError> {
+    let seen = app.store.find_throttle(&subject.hash).await?;
+    Ok(seen.is_some_and(|seen| seen.failures == subject.free))
+}
+
 async fn claim(app: &App, subject: &Subject) -> Result<Result<(), TimeDelta>, StoreError> {
     let now = app.seams.clock.now();
     for _ in 0..LOOKS {
         let seen = app.store.find_throttle(&subject.hash).await?;
-        if let Some(wait) = seen.and_then(|seen| left(&seen, subject.free, now)) {
+        if let Some(wait) = seen.and_then(|seen| left(&seen, subject, now)) {
             return Ok(Err(wait));
         }
         let counted = app.store.count_attempt(&subject.hash, seen.as_ref(), now, now - FORGET_AFTER).await?;
@@ -129,12 +147,12 @@ async fn claim(app: &App, subject: &Subject) -> Result<Result<(), TimeDelta>, St
 }
 
 /// How long is left to wait at `now`; `None`: an attempt may be made.
-fn left(seen: &Throttle, free: i64, now: DateTime<Utc>) -> Option<TimeDelta> {
-    let over = seen.failures - free;
+fn left(seen: &Throttle, subject: &Subject, now: DateTime<Utc>) -> Option<TimeDelta> {
+    let over = seen.failures - subject.free;
     if over < 0 || now - seen.last_at > FORGET_AFTER {
         return None;
     }
-    let wait = TimeDelta::seconds(SHORTEST_WAIT_SECS << over.min(10)).min(LONGEST_WAIT);
+    let wait = TimeDelta::seconds(subject.first_wait_secs << over.min(10)).min(LONGEST_WAIT);
     let left = seen.last_at + wait - now;
     (left > TimeDelta::zero()).then_some(left)
 }
@@ -146,14 +164,14 @@ mod tests {
     use chrono::{DateTime, TimeDelta};
     use holdfast_store::Throttle;
 
-    use super::{FREE, Subject, left};
+    use super::{Subject, left};
 
     #[test]
     fn the_wait_doubles_up_to_a_bound_and_is_forgotten() {
         let now = DateTime::from_timestamp(1_764_442_000, 0).unwrap();
         let wait = |failures, ago| {
             let seen = Throttle { failures, last_at: now - TimeDelta::seconds(ago) };
-            left(&seen, FREE, now).map(|left| left.num_seconds())
+            left(&seen, &Subject::address("ada@example.com"), now).map(|left| left.num_seconds())
         };
         for (failures, ago, expected) in [
             (0, 0, None),

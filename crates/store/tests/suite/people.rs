@@ -101,6 +101,7 @@ async fn a_session_switches_only_to_whom_it_still_proves(db: Arc<TestDatabase>) 
     }
     let (here, there, stranger) = (&people[0], &people[1], &people[2]);
     let session = NewBrowserSession {
+        by_provider: false,
         user: here.clone(),
         also: vec![there.clone()],
         token_hash: [1; 32],

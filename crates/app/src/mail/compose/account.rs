@@ -8,7 +8,9 @@ use super::{NAME, Reader, frame, line, moment};
 use crate::{
     app::App,
     keys::{self, scope_in_words},
-    mail::templates::{Button, Invitation, KeyMade, NewSignIn, PasswordChanged, PasswordReset, Rendered, render},
+    mail::templates::{
+        Button, Invitation, KeyMade, NewSignIn, PasswordChanged, PasswordReset, Rendered, SecondFactor, render,
+    },
     words,
 };
 
@@ -78,6 +80,76 @@ pub(super) async fn new_sign_in(app: &App, mail: &ClaimedMail, reader: &Reader) 
         at: moment(mail.created_at),
         browser: text("browser").unwrap_or_default(),
         from: text("from"),
+    };
+    Ok(Some(render(&app.views, &context)?))
+}
+
+pub(super) async fn second_factor(app: &App, mail: &ClaimedMail, reader: &Reader) -> anyhow::Result<Option<Rendered>> {
+    let account = ("settings/account/two-factor", "See your account");
+    let stranger = ("forgotten", "It was not me");
+    let at_once = "If it was you, there is nothing to do. If not, somebody has your password: set a new one at once.";
+    let left = mail.about["left"].as_u64().unwrap_or_default();
+    let (title, what, advice, (path, label)) = match mail.about["what"].as_str().unwrap_or_default() {
+        "on" => (
+            "Two-factor sign-in was turned on",
+            "From now on a sign-in asks for a code of your authenticator app, too.".to_owned(),
+            at_once,
+            stranger,
+        ),
+        "off" => (
+            "Two-factor sign-in was turned off",
+            "From now on your password alone signs you in.".to_owned(),
+            at_once,
+            stranger,
+        ),
+        "reset" => (
+            "Two-factor sign-in was turned off",
+            "Whoever runs this installation did that, as for somebody who has lost their authenticator app.".to_owned(),
+            "Sign in with your password, and turn it on again. If you did not ask for it, ask them why.",
+            account,
+        ),
+        "codes" => (
+            "New recovery codes were made",
+            "Those that you had before are worth nothing any more.".to_owned(),
+            at_once,
+            stranger,
+        ),
+        "recovery" => (
+            "A recovery code was used",
+            match left {
+                0 => "It was the last one.".to_owned(),
+                1 => "There is one left.".to_owned(),
+                left => format!("There are {left} left."),
+            },
+            "If it was you, make new codes before the last one is gone. If not, somebody has your password and your codes: \
+             change both at once.",
+            account,
+        ),
+        "linked" => (
+            "A sign-in was linked to your account",
+            format!(
+                "From now on {} signs you in here.",
+                line(mail.about["provider"].as_str().unwrap_or_default(), NAME)
+            ),
+            "If it was you, there is nothing to do. If not, tell whoever runs this installation at once.",
+            account,
+        ),
+        "guessed" => (
+            "Somebody may have your password",
+            "It was right, and then wrong codes were typed until we made them wait.".to_owned(),
+            "Nobody got in that way. If it was not you, set a new password at once.",
+            stranger,
+        ),
+        _ => return Ok(None),
+    };
+    let button = Button { url: app.url(path), label: label.to_owned() };
+    let context = SecondFactor {
+        frame: frame(app, None, reader, Some(button)).await?,
+        address: line(&reader.address, NAME),
+        at: moment(mail.created_at),
+        title,
+        what,
+        advice,
     };
     Ok(Some(render(&app.views, &context)?))
 }

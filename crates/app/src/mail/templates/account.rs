@@ -53,6 +53,19 @@ pub(in crate::mail) struct NewSignIn {
     pub(in crate::mail) from: Option<String>,
 }
 
+/// Something was done with somebody's second factor.
+#[derive(Clone, Debug, Serialize)]
+pub(in crate::mail) struct SecondFactor {
+    #[serde(flatten)]
+    pub(in crate::mail) frame: Frame,
+    pub(in crate::mail) address: String,
+    pub(in crate::mail) at: String,
+    /// What happened, in a few words, then as a sentence; then what to do.
+    pub(in crate::mail) title: &'static str,
+    pub(in crate::mail) what: String,
+    pub(in crate::mail) advice: &'static str,
+}
+
 /// An API key was made.
 #[derive(Clone, Debug, Serialize)]
 pub(in crate::mail) struct KeyMade {
@@ -108,6 +121,17 @@ pub(super) mod samples {
             at: AT.to_owned(),
             browser: "Firefox on Linux".to_owned(),
             from: Some("203.0.113.7".to_owned()),
+        }
+    }
+
+    pub(in crate::mail) fn second_factor() -> SecondFactor {
+        SecondFactor {
+            frame: frame("an operator", Some(("https://hub.example/forgotten", "It was not me"))),
+            address: "ada@acme.example".to_owned(),
+            at: AT.to_owned(),
+            title: "Two-factor sign-in was turned off",
+            what: "From now on your password alone signs you in.".to_owned(),
+            advice: "If it was you, there is nothing to do. If not, set a new password at once.",
         }
     }
 

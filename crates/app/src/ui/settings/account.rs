@@ -37,11 +37,11 @@ const HERE: &str = "/settings/account";
 
 pub(super) fn routes() -> Routes {
     Routes::new()
-        .get(HERE, Needs::SignedIn, show)
-        .post("/settings/account/name", Needs::SignedIn, rename)
-        .post("/settings/account/password", Needs::SignedIn, change_password)
-        .post("/settings/account/sessions/{id}/end", Needs::SignedIn, end_session)
-        .post("/settings/account/sessions/end-others", Needs::SignedIn, end_others)
+        .get(HERE, Needs::Account, show)
+        .post("/settings/account/name", Needs::Account, rename)
+        .post("/settings/account/password", Needs::Account, change_password)
+        .post("/settings/account/sessions/{id}/end", Needs::Account, end_session)
+        .post("/settings/account/sessions/end-others", Needs::Account, end_others)
 }
 
 #[derive(Deserialize)]
@@ -71,6 +71,8 @@ struct AccountPage<'a> {
     name: &'a str,
     /// What their other organisations are called.
     others: Vec<String>,
+    /// Whether they have a second factor.
+    two_factor: bool,
     sessions: Vec<SessionRow>,
     problems: Problems,
 }
@@ -117,6 +119,7 @@ async fn page(app: &App, person: &Person, page: AccountPage<'_>) -> Result<Respo
         role: format!("{}: {}", words::role(person.user.role), words::role_means(person.user.role)),
         operator: person.user.operator,
         others: others(app, person).await?.into_iter().map(|other| other.org_name).collect(),
+        two_factor: person.user.second_factor,
         sessions: sessions.iter().map(row).collect(),
         ..page
     };

@@ -310,6 +310,7 @@ fn mail_line(failure: &MailFailure, now: DateTime<Utc>) -> MailLine {
             MailKind::PasswordReset => "Password reset",
             MailKind::PasswordChanged => "Password changed",
             MailKind::NewSignIn => "New sign-in",
+            MailKind::SecondFactor => "Two-factor sign-in",
             MailKind::KeyMade => "API key made",
         },
         org: failure.org.clone(),

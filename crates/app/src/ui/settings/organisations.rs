@@ -29,7 +29,7 @@ use crate::{
 const HERE: &str = "/settings/organisations";
 
 pub(super) fn routes() -> Routes {
-    Routes::new().get(HERE, Needs::SignedIn, show).post(HERE, Needs::SignedIn, switch)
+    Routes::new().get(HERE, Needs::Account, show).post(HERE, Needs::Account, switch)
 }
 
 #[derive(Serialize)]

@@ -2,6 +2,7 @@
 
 mod ends;
 mod invite;
+mod second_factor;
 
 use std::sync::Arc;
 
@@ -38,6 +39,7 @@ pub(super) fn routes() -> Routes {
         .post("/settings/team/{id}/role", ADMIN, change_role)
         .merge(ends::routes())
         .merge(invite::routes())
+        .merge(second_factor::routes())
 }
 
 #[derive(Deserialize)]
@@ -56,6 +58,9 @@ struct TeamPage {
     link: Option<Link>,
     members: Vec<Row>,
     invitations: Vec<Invited>,
+    /// Whether everybody here has to have a second factor, and whether the reader has.
+    required: bool,
+    own_factor: bool,
     /// Whether the reader may leave.
     leaves: bool,
     form: Form,
@@ -77,6 +82,7 @@ struct Row {
     here: bool,
     role: &'static str,
     operator: bool,
+    two_factor: bool,
     since: Moment,
     seen: Option<Moment>,
     /// What the reader can make of them; empty: nothing else.
@@ -140,6 +146,7 @@ async fn page(
             here: own,
             role: words::role(user.role),
             operator: user.operator,
+            two_factor: user.second_factor,
             since: Moment::new(user.created_at, now),
             seen: if own { Some(Moment::new(now, now)) } else { Moment::maybe(member.seen_at, now) },
             roles: roles.collect(),
@@ -176,6 +183,8 @@ async fn page(
     let page = TeamPage {
         done: done(asked, &members, &invitations),
         link,
+        required: person.user.second_factor_required,
+        own_factor: person.user.second_factor,
         leaves: members.iter().any(|member| member.user.id == person.user.id && !last(member)),
         members: members.iter().map(row).collect(),
         invitations: invitations.iter().map(invited).collect(),
@@ -198,6 +207,8 @@ fn done(asked: &Asked, members: &[Member], invitations: &[Invitation]) -> Option
         "invited" => invited().map(|one| format!("{} is invited as {}.", one.email, words::a_role(one.role))),
         "renewed" => invited().map(|one| format!("The invitation of {} is renewed, and sent again.", one.email)),
         "withdrawn" => Some("The invitation is withdrawn; its link leads nowhere any more.".to_owned()),
+        "required" => Some("Who has no second factor sets one up before they see anything else here.".to_owned()),
+        "not-required" => Some("A second factor is everybody's own choice again.".to_owned()),
         "removed" => Some("They are out of the team, and signed out.".to_owned()),
         _ => None,
     }
