@@ -13,6 +13,7 @@ on_both! {
     each_form_leaves_its_lines_in_the_audit_log,
     each_call_leaves_its_lines_in_the_audit_log,
     signing_in_and_joining_leave_lines_of_whoever_does_it,
+    what_is_connected_by_a_link_is_done_by_whoever_has_it,
     the_audit_log_is_of_one_org_on_pages_in_exports_and_in_the_api,
 }
 
@@ -410,6 +411,17 @@ async fn signing_in_and_joining_leave_lines_of_whoever_does_it(db: Arc<Database>
     assert_eq!(theirs[0].action, "person.came_over");
     assert_eq!(theirs[0].actor.1.as_deref(), Some(again.as_str()));
     holds_no_secret(&db, &["a-link"]).await;
+}
+
+async fn what_is_connected_by_a_link_is_done_by_whoever_has_it(db: Arc<Database>) {
+    let app = TestApp::start(&db).await;
+
+    let connector = app.connect("acme").await;
+
+    let lines = app.app.store.audit_lines(&app.org, &AuditFilter::default(), None, 100).await.unwrap().data;
+    let line = lines.iter().find(|line| line.action == "connector.connected").unwrap();
+    assert_eq!((line.actor.0.as_str(), line.from.0.as_str(), line.target.1.as_str()), ("link", "link", &*connector));
+    holds_no_secret(&db, &[]).await;
 }
 
 async fn the_audit_log_is_of_one_org_on_pages_in_exports_and_in_the_api(db: Arc<Database>) {
