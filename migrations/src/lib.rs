@@ -38,6 +38,7 @@ mod m20261130_231000_tell_versions;
 mod m20261130_232000_brand_orgs;
 mod m20261201_100000_team;
 mod m20261201_120000_mirror_tickets;
+mod m20261201_200000_notifications;
 
 /// All steps, in order.
 pub struct Migrator;
@@ -80,6 +81,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261130_232000_brand_orgs::Migration),
             Box::new(m20261201_100000_team::Migration),
             Box::new(m20261201_120000_mirror_tickets::Migration),
+            Box::new(m20261201_200000_notifications::Migration),
         ]
     }
 }

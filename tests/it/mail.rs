@@ -1,7 +1,9 @@
 //! Mail: who is told what, when, once, and in which words. The mail server is a real one.
 
 mod accounts;
+mod channel;
 mod ends;
+mod habits;
 mod invitations;
 mod links;
 mod migrations;
@@ -9,6 +11,7 @@ mod outages;
 mod passwords;
 mod people;
 mod servers;
+mod suppression;
 mod webhooks;
 mod words;
 

@@ -47,6 +47,7 @@ mod ui_event_endpoints;
 mod ui_instance;
 mod ui_links;
 mod ui_live;
+mod ui_notifications;
 mod ui_oauth_apps;
 mod ui_other_account;
 mod ui_pages;

@@ -10,6 +10,7 @@ mod agent_changes;
 mod agent_stops;
 mod agents;
 mod browsers;
+mod channels;
 mod claims;
 mod connectors;
 mod credentials;
@@ -35,6 +36,7 @@ mod mails;
 mod migrate;
 mod milestones;
 mod mirrors;
+mod notifications;
 mod oauth_apps;
 mod orgs;
 mod outbox;
@@ -64,6 +66,7 @@ mod webhooks;
 pub use agent_changes::{AgentChange, Altered, Made, NewAgent, NewBinding};
 pub use agents::{Agent, AgentBrief, Binding, Gate, Paused, Stop};
 pub use browsers::{BrowserSession, NewBrowserSession};
+pub use channels::Channel;
 pub use claims::{GrantClaim, GrantClaimed, Rival};
 pub use connectors::{Created, NewConnector};
 pub use due::DueCount;
@@ -86,10 +89,11 @@ pub use lines::{ConnectorLine, LineCount, LineFilter, LineState};
 pub use listing::{ConnectorView, Filter, Page};
 pub use mails::{
     AppTrouble, ClaimedMail, Gather, Gathered, MailFailure, MailItem, MailKind, MailOutcome, MailStage, MailState,
-    MailTrouble, Tell, TellAppTrouble, TellMigrations, Told, WebhookTrouble,
+    MailTrouble, SuppressedAddress, Tell, TellAppTrouble, TellMigrations, ToChannel, Told, WebhookTrouble,
 };
 pub use milestones::Milestones;
 pub use mirrors::{DueSync, Kept, Mirror, MirrorPage, MirrorQuery, MirroredTickets};
+pub use notifications::{Addressee, HabitsChange, Suppression, told_of};
 pub use oauth_apps::{AppSecret, AppUse, StoredApp};
 pub use orgs::OrgFace;
 pub use outbox::OutboxRow;
