@@ -49,7 +49,7 @@ impl Deliver {
         let now = app.seams.clock.now();
         if let Some(mail) = job.payload["mail"].as_str() {
             let sent = slack::tell(app, job, mail, |attempts| self.is_last(attempts)).await?;
-            return Ok(sent.map_or_else(|failed| self.next(job.attempts, failed), |outcome| outcome));
+            return Ok(sent.unwrap_or_else(|failed| self.next(job.attempts, failed)));
         }
         let Some(endpoint) = app.store.find_event_endpoint(&job.org, &job.subject, now).await? else {
             return Ok(never("endpoint_deleted", "Its endpoint was deleted."));

@@ -71,7 +71,9 @@ impl Store {
         }
         let undone = "SELECT o.id, o.connector_id, o.epoch, o.payload, o.created_at, c.health, c.epoch AS epoch_now \
                       FROM outbox o LEFT JOIN connectors c ON c.id = o.connector_id AND c.org_id = o.org_id \
-                      WHERE o.org_id = $1 AND o.effect = $2 AND o.channel_at IS NULL ORDER BY o.created_at, o.id";
+                      WHERE o.org_id = $1 AND o.effect = $2 AND o.channel_at IS NULL \
+                      AND o.created_at >= (SELECT made_at FROM slack_channels WHERE org_id = $1) \
+                      ORDER BY o.created_at, o.id";
         let notices: Vec<Notice> = sql::all(&tx, doing, undone, values![to.org.as_str(), effect]).await?;
         let mut items = Vec::new();
         for notice in &notices {
