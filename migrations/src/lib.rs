@@ -41,6 +41,7 @@ mod m20261201_120000_mirror_tickets;
 mod m20261201_150000_audit;
 mod m20261201_150000_second_factors;
 mod m20261201_151000_identities;
+mod m20261201_200000_notifications;
 mod m20261202_100000_count_usage;
 
 /// All steps, in order.
@@ -87,6 +88,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261201_150000_audit::Migration),
             Box::new(m20261201_150000_second_factors::Migration),
             Box::new(m20261201_151000_identities::Migration),
+            Box::new(m20261201_200000_notifications::Migration),
             Box::new(m20261202_100000_count_usage::Migration),
         ]
     }

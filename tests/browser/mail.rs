@@ -148,7 +148,14 @@ async fn mails_can_be_read_by_everybody() {
     let long = "A helpdesk with quite a long name that somebody gave it one day, and nobody has shortened since";
     let (_, several) = post.failed(&[("globex", "Globex"), ("initech", long), ("hooli", "הולי 東京")]).await;
 
-    for (name, message) in [("needs-you", &one), ("several-need-you", &several), ("back-again", &back)] {
+    post.app.advance(Duration::from_hours(24));
+    post.app.app.mail_due().await.unwrap();
+    let waiting = post.told().await;
+    assert!(waiting.subject.contains("still need you"), "{}", waiting.subject);
+
+    for (name, message) in
+        [("needs-you", &one), ("several-need-you", &several), ("still-waiting", &waiting), ("back-again", &back)]
+    {
         can_be_read(name, message).await;
     }
 }

@@ -1,7 +1,9 @@
 //! Mail: who is told what, when, once, and in which words. The mail server is a real one.
 
 mod accounts;
+mod channel;
 mod ends;
+mod habits;
 mod history;
 mod invitations;
 mod links;
@@ -10,6 +12,7 @@ mod outages;
 mod passwords;
 mod people;
 mod servers;
+mod suppression;
 mod webhooks;
 mod words;
 

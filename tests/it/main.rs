@@ -48,6 +48,7 @@ mod ui_event_endpoints;
 mod ui_instance;
 mod ui_links;
 mod ui_live;
+mod ui_notifications;
 mod ui_oauth_apps;
 mod ui_oidc;
 mod ui_other_account;

@@ -150,6 +150,15 @@ const TABLE: &[(&str, &str, Takes)] = &[
     ("POST", "/settings/team/invitations", ADMIN),
     ("POST", "/settings/team/invitations/{id}/again", ADMIN),
     ("POST", "/settings/team/invitations/{id}/withdraw", ADMIN),
+    ("GET", "/settings/notifications", Takes::SignedIn),
+    ("POST", "/settings/notifications", Takes::SignedIn),
+    ("POST", "/settings/notifications/people", ADMIN),
+    ("POST", "/settings/notifications/people/{id}/remove", ADMIN),
+    ("POST", "/settings/notifications/people/{id}/again", Takes::SignedIn),
+    ("POST", "/settings/notifications/test", Takes::SignedIn),
+    ("POST", "/settings/notifications/channel", ADMIN),
+    ("POST", "/settings/notifications/channel/test", ADMIN),
+    ("POST", "/settings/notifications/channel/remove", ADMIN),
     ("GET", "/settings/organisations", Takes::SignedIn),
     ("POST", "/settings/organisations", Takes::SignedIn),
     ("GET", "/settings/organisation", ADMIN),
@@ -197,6 +206,8 @@ const OF_AN_ORG: &[&str] = &[
     "/settings/team/{id}/remove",
     "/settings/team/invitations/{id}/again",
     "/settings/team/invitations/{id}/withdraw",
+    "/settings/notifications/people/{id}/remove",
+    "/settings/notifications/people/{id}/again",
     "/settings/event-endpoints/{id}",
     "/settings/event-endpoints/{id}/test",
     "/settings/event-endpoints/{id}/rotate",
@@ -399,6 +410,13 @@ impl House {
                 path.replace("{id}", &self.invitation().await)
             }
             of_team if of_team.starts_with("/settings/team/{id}") => path.replace("{id}", &self.member().await),
+            // One's own, or one of another org.
+            "/settings/notifications/people/{id}/again" if who != Who::Stranger && self.id(who).is_some() => {
+                path.replace("{id}", self.id(who).unwrap())
+            }
+            told if told.starts_with("/settings/notifications/people/{id}") => {
+                path.replace("{id}", &self.member().await)
+            }
             of_endpoint if of_endpoint.starts_with("/settings/event-endpoints/{id}") => {
                 path.replace("{id}", &self.endpoint().await)
             }

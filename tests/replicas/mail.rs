@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use futures::future::join_all;
+use futures::{StreamExt as _, future::join_all};
 use holdfast_tests::{
     cluster::{Cluster, Expired, ORG},
     pooler::Pooler,
@@ -177,4 +177,50 @@ async fn held(smtp: &Smtp, count: u64) {
         held => Err(held),
     })
     .await;
+}
+
+/// 200 fail at once, seen by two replicas of which one is killed in the middle: to each admin a mail and a digest, in which
+/// every one of them stands once.
+#[tokio::test(flavor = "multi_thread")]
+async fn two_hundred_failures_are_a_mail_and_a_digest_across_a_kill() {
+    const MANY: i64 = 200;
+    const ITEMS: &str = "SELECT count(*) FROM mail_items i JOIN mails m ON m.id = i.mail_id \
+                         WHERE i.kind = 'needs_you' AND i.dropped IS NULL AND m.state = 'sent'";
+    const CONNECTORS: &str = "SELECT count(DISTINCT i.connector_id) FROM mail_items i JOIN mails m ON m.id = i.mail_id \
+                              WHERE i.kind = 'needs_you' AND m.state = 'sent'";
+    let (cluster, smtp) = cluster().await;
+    let digest = [
+        ("mail.gather_secs", "0.2"),
+        ("mail.digest_window_secs", "30"),
+        ("mail.send_timeout_secs", "3"),
+        ("refresh.confirm_pause_secs", "0.01"),
+    ];
+    let (one, two) = tokio::join!(start(&cluster, "one", &smtp, &digest), start(&cluster, "two", &smtp, &digest));
+    let mut all = Vec::new();
+    for number in 0..MANY {
+        all.push(cluster.expired(&one, &format!("desk{number}")).await);
+    }
+    for expired in &all {
+        expired.helpdesk.revoke(None);
+    }
+
+    fails(&[&one, &two], &all[0]).await;
+    within("the first one is told", BOUND, async || match smtp.messages().await.len() {
+        2 => Ok(()),
+        told => Err(told),
+    })
+    .await;
+    let (early, late) = all[1..].split_at(all.len() / 2);
+    futures::stream::iter(early).for_each_concurrent(8, async |expired| fails(&[&one, &two], expired).await).await;
+    one.kill().await;
+    futures::stream::iter(late).for_each_concurrent(8, async |expired| fails(&[&two], expired).await).await;
+    all_told(&cluster).await;
+
+    let found = by_id(&smtp).await;
+    for admin in ADMINS {
+        let count = found.keys().filter(|(to, _)| to == admin).count();
+        assert_eq!(count, 2, "{admin}: {:?}", found.keys());
+    }
+    assert_eq!(cluster.database.number(CONNECTORS).await, MANY);
+    assert_eq!(cluster.database.number(ITEMS).await, 2 * MANY, "each once to each of the two");
 }

@@ -3,10 +3,12 @@
 //!
 //! - [`message`]: what is sent, and its signature.
 //! - [`deliver`]: one attempt, and what follows from it.
+//! - [`slack`]: what an org's channel in Slack is told.
 //! - [`manage`]: endpoints, made and changed by people and keys; how they stand.
 
 mod deliver;
 pub(crate) mod manage;
 mod message;
+pub(crate) mod slack;
 
 pub(crate) use deliver::Deliver;

@@ -14,6 +14,7 @@ mod smtp;
 mod templates;
 pub(crate) mod text;
 mod transport;
+mod trial;
 
 use std::sync::{
     Arc,
@@ -25,13 +26,16 @@ use holdfast_core::ports::StoreError;
 use holdfast_store::Tell;
 use lettre::message::Mailbox as Sender;
 
-pub(crate) use compose::moment;
+#[cfg(test)]
+pub(crate) use compose::ChannelLine;
+pub(crate) use compose::{ForChannel, for_channel, moment};
 pub use mailbox::Mailbox;
 pub use outgoing::Outgoing;
 pub use round::{Round, run};
 pub use smtp::Smtp;
 pub(crate) use templates::register_filters;
 pub use transport::{Failure, FailureKind, Transport};
+pub(crate) use trial::Trial;
 
 use crate::{app::App, config::Config};
 

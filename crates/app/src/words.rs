@@ -161,6 +161,8 @@ pub(crate) fn job(state: job::State) -> (Tone, &'static str) {
 pub(crate) fn mail(stage: MailStage) -> (Tone, &'static str) {
     match stage {
         MailStage::Queued | MailStage::Sending => (IDLE, "mail on its way"),
+        MailStage::Posted => (IDLE, "on its way"),
+        MailStage::Held => (IDLE, "kept for when they want to hear of it"),
         MailStage::Waiting => (WARN, "put off by the mail server"),
         MailStage::Sent => (GOOD, "told"),
         MailStage::Refused => (BAD, "mail refused"),

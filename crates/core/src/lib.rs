@@ -12,6 +12,7 @@
 //! - [`mirror`]: what a helpdesk's adapter reads so that its tickets are known here too.
 //! - [`agent`], [`tool`], [`playbook`]: who acts, what it may do, and the runner that needs no AI.
 //! - [`job`]: background work that is stored before it is done.
+//! - [`notify`]: what people are told, and when one of them wants to hear it.
 //! - [`visible`]: what people see of a text.
 
 pub mod agent;
@@ -29,6 +30,7 @@ pub mod mask;
 pub mod mirror;
 #[cfg(feature = "mutants")]
 pub mod mutants;
+pub mod notify;
 pub mod oauth_app;
 pub mod playbook;
 pub mod ports;

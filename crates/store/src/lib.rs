@@ -11,6 +11,7 @@ mod agent_stops;
 mod agents;
 mod audit;
 mod browsers;
+mod channels;
 mod claims;
 mod connectors;
 mod credentials;
@@ -39,6 +40,7 @@ mod mails;
 mod migrate;
 mod milestones;
 mod mirrors;
+mod notifications;
 mod oauth_apps;
 mod orgs;
 mod outbox;
@@ -71,6 +73,7 @@ pub use agent_changes::{AgentChange, Altered, Made, NewAgent, NewBinding};
 pub use agents::{Agent, AgentBrief, Binding, Gate, Paused, Stop};
 pub use audit::{AuditFilter, AuditLine, By, ByKind, Surface, acting, by};
 pub use browsers::{BrowserSession, NewBrowserSession};
+pub use channels::Channel;
 pub use claims::{GrantClaim, GrantClaimed, Rival};
 pub use connectors::{Created, NewConnector};
 pub use due::DueCount;
@@ -96,10 +99,11 @@ pub use lines::{ConnectorLine, LineCount, LineFilter, LineState};
 pub use listing::{ConnectorView, Filter, Page};
 pub use mails::{
     AppTrouble, ClaimedMail, Gather, Gathered, MailFailure, MailItem, MailKind, MailOutcome, MailStage, MailState,
-    MailTrouble, Tell, TellAppTrouble, TellMigrations, Told, WebhookTrouble,
+    MailTrouble, SuppressedAddress, Tell, TellAppTrouble, TellMigrations, ToChannel, Told, WebhookTrouble,
 };
 pub use milestones::Milestones;
 pub use mirrors::{DueSync, Kept, Mirror, MirrorPage, MirrorQuery, MirroredTickets};
+pub use notifications::{Addressee, HabitsChange, Suppression, told_of};
 pub use oauth_apps::{AppSecret, AppUse, StoredApp};
 pub use orgs::OrgFace;
 pub use outbox::OutboxRow;

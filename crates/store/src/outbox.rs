@@ -1,7 +1,7 @@
 //! Table `outbox`: effects of a change of health, written with it, so that a crash loses none.
 
 use chrono::{DateTime, Utc};
-use holdfast_core::{ConnectorId, OrgId, health::Effect, ports::StoreError};
+use holdfast_core::{ConnectorId, OrgId, health::Effect, notify, ports::StoreError};
 use sea_orm::{ConnectionTrait, FromQueryResult};
 use serde_json::Value;
 
@@ -95,12 +95,13 @@ pub(crate) async fn insert(
     let mut rows = Vec::with_capacity(effects.len());
     for effect in effects {
         let next = values.len();
-        rows.push(format!("(${}, $1, $2, $3, $4, $5, ${}, ${})", next + 1, next + 2, next + 3));
+        rows.push(format!("(${}, $1, $2, $3, $4, $5, ${}, ${}, ${})", next + 1, next + 2, next + 3, next + 4));
         let key = format!("{connector}:{epoch}:{}", effect.as_str());
-        values.extend(values![store.id("out"), effect.as_str(), key]);
+        let remind_at = notify::reminder(at, at).1.filter(|_| *effect == Effect::MailAdmins);
+        values.extend(values![store.id("out"), effect.as_str(), key, remind_at.map(micros)]);
     }
     let sql = format!(
-        "INSERT INTO outbox (id, org_id, connector_id, epoch, payload, created_at, effect, key) VALUES {} \
+        "INSERT INTO outbox (id, org_id, connector_id, epoch, payload, created_at, effect, key, remind_at) VALUES {} \
          ON CONFLICT (key) DO NOTHING",
         rows.join(", ")
     );

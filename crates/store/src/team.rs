@@ -28,6 +28,8 @@ pub enum TeamChange {
     Done,
     /// It would leave the org without an owner.
     LastOwner,
+    /// It would leave the instance without an operator.
+    LastOperator,
     /// Whoever asks may not do this, or not any more.
     NotAllowed,
     /// There is nobody like that in the org.
@@ -146,6 +148,9 @@ async fn may_change(
         if !may {
             return Ok(TeamChange::NotAllowed);
         }
+        if to.is_none() && is_last_operator(tx, doing, id).await? {
+            return Ok(TeamChange::LastOperator);
+        }
     }
     if from != Role::Owner || to == Some(Role::Owner) {
         return Ok(TeamChange::Done);
@@ -153,6 +158,17 @@ async fn may_change(
     let other = "SELECT id FROM users WHERE org_id = $1 AND id <> $2 AND role = $3 AND removed_at IS NULL LIMIT 1";
     let other: Option<sql::Id> = sql::one(tx, doing, other, values![org.as_str(), id, Role::Owner.as_str()]).await?;
     Ok(if other.is_some() { TeamChange::Done } else { TeamChange::LastOwner })
+}
+
+/// Whether nobody would run the instance without this person. Operators of several orgs may leave at once.
+async fn is_last_operator(tx: &impl ConnectionTrait, doing: &'static str, id: &str) -> Result<bool, StoreError> {
+    let own = "SELECT id FROM users WHERE id = $1 AND operator";
+    if sql::one::<sql::Id>(tx, doing, own, values![id]).await?.is_none() {
+        return Ok(false);
+    }
+    sql::alone(tx, doing, "operators").await?;
+    let other = "SELECT id FROM users WHERE id <> $1 AND operator AND removed_at IS NULL LIMIT 1";
+    Ok(sql::one::<sql::Id>(tx, doing, other, values![id]).await?.is_none())
 }
 
 /// What somebody may do in this org at this moment.

@@ -146,7 +146,7 @@ async fn as_long_as_nobody_was_told_nothing_waits_for_a_digest(db: Arc<Database>
     let kept_until = post.state(&second).await.kept_until.unwrap();
     assert!(kept_until < post.app.clock.now() + chrono::TimeDelta::seconds(60), "{kept_until}");
 
-    post.smtp.answer_rcpt("*", "550 5.1.1 no such user").await;
+    post.smtp.answer_rcpt("*", "550 5.7.1 not today").await;
     post.app.advance(Duration::from_mins(1));
     assert_eq!(post.look().await, Round { refused: 4, ..Round::default() });
     post.smtp.calm().await;
@@ -209,7 +209,7 @@ async fn a_recovery_stands_under_the_failure_and_goes_to_those_who_heard_of_it(d
         post.person(email, Role::Admin).await;
     }
     let id = post.connector("acme", "Acme support").await;
-    post.smtp.answer_rcpt("ben@acme.example", "550 5.1.1 no such user").await;
+    post.smtp.answer_rcpt("ben@acme.example", "550 5.7.1 not today").await;
     post.fail(&id, "acme").await;
     assert_eq!(post.tell().await, Round { sent: 2, refused: 1, ..Round::default() });
     post.smtp.calm().await;

@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use holdfast_core::Role;
+use holdfast_sandbox::EventOrder;
 use holdfast_tests::{database::Database, on_both, smtp::Smtp};
 use serde_json::json;
 
@@ -10,6 +11,7 @@ use super::{Post, sent};
 
 on_both! {
     admins_are_warned_once_and_told_once_that_a_webhook_has_stopped,
+    a_webhook_and_its_connector_in_one_minute_are_one_message,
 }
 
 /// EM-07, WR-08
@@ -55,4 +57,29 @@ async fn admins_are_warned_once_and_told_once_that_a_webhook_has_stopped(db: Arc
     assert!(messages[1].links().iter().any(|found| found.ends_with(&link)), "{:?}", messages[1].links());
     assert!(!messages[1].text.contains("zendesk-signing-secret") && !messages[1].text.contains("hook_"));
     assert!(post.smtp.messages_to("cleo@acme.example").await.is_empty());
+}
+
+/// EM-01, where a webhook is turned away and its connector fails in the same minute.
+async fn a_webhook_and_its_connector_in_one_minute_are_one_message(db: Arc<Database>) {
+    let few = |config: &mut holdfast_app::Config| config.webhooks.warn_after = 5;
+    let post = Post::with(&db, Smtp::start().await, |builder| builder.with(few)).await;
+    post.person("ada@acme.example", Role::Owner).await;
+    let id = post.connector("acme", "Acme support").await;
+    let hook = post.app.hook(&id, "zendesk", "acme", json!({ "secret": "zendesk-signing-secret" })).await;
+    let of_nobody = EventOrder { secret: "wrong-secret".to_owned(), ..hook.event("1") };
+    post.fail(&id, "acme").await;
+    for _ in 0..6 {
+        assert_eq!(post.app.sent(&of_nobody).await, 401);
+    }
+    post.app.webhook(&id).await;
+
+    let first = post.look().await;
+    let second = post.tell().await;
+
+    assert_eq!(first.sent + second.sent, 1, "{first:?} {second:?}");
+    let messages = post.smtp.messages().await;
+    assert_eq!(messages[0].subject, "Acme support needs you: Zendesk refused the access");
+    assert!(messages[0].text.contains("Webhook:  Its events are turned away since"), "{}", messages[0].text);
+    post.app.advance(super::WINDOW);
+    assert_eq!(post.tell().await, sent(0));
 }

@@ -48,6 +48,16 @@ const FORMS: &[(&str, &str, &[&str])] = &[
     ("/settings/team/invitations", "email=new%40example.com&role=member", &["invitation.sent"]),
     ("/settings/team/invitations/{id}/again", "", &["invitation.sent_again"]),
     ("/settings/team/invitations/{id}/withdraw", "", &["invitation.withdrawn"]),
+    ("/settings/notifications", "topics=failures&pace=hourly&hour=8&from=&to=&zone=UTC", &["notifications.changed"]),
+    ("/settings/notifications/people", "who=MEMBER", &["notifications.person_changed"]),
+    ("/settings/notifications/people/{id}/remove", "", &["notifications.person_changed"]),
+    ("/settings/notifications/people/{id}/again", "", &["notifications.address_tried_again"]),
+    (
+        "/settings/notifications/channel",
+        "address=https%3A%2F%2Fhooks.example.com%2Fcanary-0f5d2c9b7a31",
+        &["channel.set"],
+    ),
+    ("/settings/notifications/channel/remove", "", &["channel.removed"]),
     ("/settings/organisation", "name=Acme&colour=%230b6b4f&origins=", &["organisation.changed"]),
     ("/settings/keys", "id=KEY&name=Robot&scope=tools", &["key.created"]),
     ("/settings/keys/{id}/revoke", "", &["key.revoked"]),
@@ -96,6 +106,8 @@ const NO_LINES: &[(&str, &str)] = &[
     ("/settings/account/two-factor/codes", "takes an app: see ui_two_factor"),
     ("/settings/account/two-factor/off", "takes an app: see ui_two_factor"),
     ("/settings/team/two-factor", "takes an app: see ui_two_factor"),
+    ("/settings/notifications/test", "sends a test mail; nothing of the org's changes"),
+    ("/settings/notifications/channel/test", "sends a test; nothing of the org's changes"),
     ("/forgotten", "nobody looks whether anybody has the address"),
     ("/connect/{link}", "begins a consent; its end is told when the grant is stored"),
     ("/reconnect/{token}", "begins a consent; its end is told when the grant is stored"),
@@ -186,6 +198,15 @@ async fn prepare(house: &House, path: &str, filled: &str) {
                 house.app.advance(std::time::Duration::from_secs(1));
             }
         }
+        "/settings/notifications/people/{id}/remove" => {
+            let by = house.id(Who::Of(Role::Owner)).unwrap();
+            store.add_addressee(org, id, true, by, at).await.unwrap();
+        }
+        "/settings/notifications/people/{id}/again" => {
+            let tell = Tell { at, domain: "hub.example".to_owned(), sends: false };
+            let email = store.find_user(id).await.unwrap().unwrap().email;
+            store.note_refused_address(&tell, &email, "550", true).await.unwrap();
+        }
         "/settings/account/sessions/end-others" => {
             house.session(house.id(Who::Of(Role::Owner)).unwrap()).await;
         }
@@ -266,7 +287,9 @@ async fn each_form_leaves_its_lines_in_the_audit_log(db: Arc<Database>) {
         let of = if path.contains("own-apps") { Some(&house.app.org) } else { None };
         let named = named(&house, &filled).await;
         let stored = house.app.app.store.find_oauth_app(of, "zendesk").await.unwrap();
+        let member = if form.contains("MEMBER") { house.member().await } else { String::new() };
         let form = form
+            .replace("MEMBER", &member)
             .replace("PASSWORD", &PASSWORD.replace(' ', "+"))
             .replace("NAMED", &named)
             .replace("CLIENT", stored.as_ref().map(|stored| stored.client_id.as_str()).unwrap_or_default())

@@ -325,7 +325,7 @@ async fn user_set_role(app: &App, email: &str, org: Option<&str>, role: Role) ->
     let user = person(app, email, org).await?;
     match app.store.set_role(&user.org, &user.id, role, None, app.seams.clock.now()).await? {
         TeamChange::LastOwner => Err(last_owner(email, &user.org_name)),
-        TeamChange::Nobody | TeamChange::NotAllowed => Err(nobody(email)),
+        TeamChange::Nobody | TeamChange::NotAllowed | TeamChange::LastOperator => Err(nobody(email)),
         TeamChange::Done => Ok(json!({ "id": user.id, "role": role })),
     }
 }
@@ -335,7 +335,7 @@ async fn user_remove(app: &App, email: &str, org: Option<&str>) -> Result<Value,
     let user = person(app, email, org).await?;
     match app.store.remove_user(&user.org, &user.id, None, app.seams.clock.now()).await? {
         TeamChange::LastOwner => Err(last_owner(email, &user.org_name)),
-        TeamChange::Nobody | TeamChange::NotAllowed => Err(nobody(email)),
+        TeamChange::Nobody | TeamChange::NotAllowed | TeamChange::LastOperator => Err(nobody(email)),
         TeamChange::Done => Ok(json!({ "id": user.id, "removed": true })),
     }
 }

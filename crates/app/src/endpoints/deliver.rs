@@ -15,7 +15,7 @@ use metrics::counter;
 use tracing::{info, warn};
 use url::Url;
 
-use super::message;
+use super::{message, slack};
 use crate::{app::App, config::EventsConfig, jobs::Handler, metrics::EVENT_ATTEMPTS};
 
 /// Brings events to endpoints. A job whose replica dies in the middle is done again: the event's id is the same, so that
@@ -25,17 +25,17 @@ pub(crate) struct Deliver {
 }
 
 /// An attempt that came to nothing.
-struct Failed {
-    code: &'static str,
-    detail: String,
-    status: Option<StatusCode>,
+pub(super) struct Failed {
+    pub(super) code: &'static str,
+    pub(super) detail: String,
+    pub(super) status: Option<StatusCode>,
     /// The endpoint asks not to be tried before.
-    not_before: Option<Duration>,
+    pub(super) not_before: Option<Duration>,
 }
 
 impl Failed {
     fn is_gone(&self) -> bool {
-        self.status == Some(StatusCode::GONE)
+        self.code == "gone"
     }
 }
 
@@ -47,6 +47,10 @@ impl Deliver {
     async fn attempt(&self, app: &App, claimed: &ClaimedJob) -> Result<Outcome, StoreError> {
         let job = &claimed.job;
         let now = app.seams.clock.now();
+        if let Some(mail) = job.payload["mail"].as_str() {
+            let sent = slack::tell(app, job, mail, |attempts| self.is_last(attempts)).await?;
+            return Ok(sent.unwrap_or_else(|failed| self.next(job.attempts, failed)));
+        }
         let Some(endpoint) = app.store.find_event_endpoint(&job.org, &job.subject, now).await? else {
             return Ok(never("endpoint_deleted", "Its endpoint was deleted."));
         };
@@ -93,6 +97,11 @@ impl Deliver {
         })
     }
 
+    /// Whether no attempt follows this one.
+    fn is_last(&self, attempts: u32) -> bool {
+        self.retries.len() < attempts as usize
+    }
+
     /// Again after the pause of the plan, or when the endpoint wants it if that is later.
     fn next(&self, attempts: u32, failed: Failed) -> Outcome {
         let gone = failed.is_gone();
@@ -120,7 +129,7 @@ impl Handler for Deliver {
     }
 }
 
-fn never(code: &str, detail: &str) -> Outcome {
+pub(super) fn never(code: &str, detail: &str) -> Outcome {
     Outcome::Failed(Fault::new(code, detail), Retry::Never)
 }
 
@@ -170,7 +179,7 @@ fn refused(app: &App, answer: &HttpResponse) -> Failed {
 }
 
 /// What a private name resolves to is for nobody to read.
-fn unreachable(failure: &HttpFailure, host: &str) -> Failed {
+pub(super) fn unreachable(failure: &HttpFailure, host: &str) -> Failed {
     let private = failure.message.contains("not a public address");
     let (code, detail) = if private {
         ("private_address", format!("{host} does not lead to a public address."))

@@ -1,21 +1,27 @@
 //! From a claimed message to what is sent: who gets it now, what of it still stands, and the words for it.
 
 mod account;
+mod channel;
+mod notices;
 
 use std::collections::BTreeSet;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use holdfast_core::{Health, OrgId, Role, Secret, Snapshot, TokenSet, credential::Reason};
-use holdfast_store::{ClaimedMail, ConnectorView, MailItem, MailKind, Recovery, Stopped};
+use holdfast_core::{Health, OrgId, Role, Secret, Snapshot, TokenSet, credential::Reason, notify::Topic};
+use holdfast_store::{ClaimedMail, ConnectorView, MailItem, MailKind, Recovery, Stopped, User, told_of};
 use secrecy::ExposeSecret;
+
+#[cfg(test)]
+pub(crate) use channel::ChannelLine;
+pub(crate) use channel::{ForChannel, for_channel};
 
 use super::{
     Outgoing,
     link::{self, LINK_LIFE, ReconnectLink},
     templates::{
         AppRefused, BackAgain, Button, ConnectorNeedsYou, EndingSoon, EndpointStopped, ExpiresSoon, Failed, Frame,
-        MustReconnect, NobodyTold, Recovered, Rendered, SeveralConnectorsNeedYou, ToReconnect, WebhookNotSent,
-        WebhookStopped, render,
+        MustReconnect, NobodyTold, Recovered, Rendered, SeveralConnectorsNeedYou, StillWaiting, ToReconnect,
+        WebhookNotSent, WebhookStopped, render,
     },
     text::line,
 };
@@ -48,12 +54,19 @@ pub(super) enum Composed {
     Drop(&'static str),
 }
 
+/// Why a message is not sent to an address.
+const SUPPRESSED: &str = "the address takes no mail";
+
 /// Who gets it, as they are now.
 struct Reader {
     /// The user's id; empty for an address of the configuration.
     id: String,
     address: String,
     role: &'static str,
+    /// Whether a signed link is for them: whoever may not reconnect is led to the connector's page.
+    reconnects: bool,
+    /// Whether they choose what they are told.
+    chooses: bool,
 }
 
 /// Puts it together. What does not stand any more is left out, and noted so.
@@ -62,44 +75,66 @@ pub(super) async fn compose(app: &App, mail: &ClaimedMail) -> anyhow::Result<Com
         Ok(reader) => reader,
         Err(gone) => return Ok(Composed::Drop(gone)),
     };
-    let rendered = match mail.kind {
-        MailKind::NeedsYou => needs_you(app, mail, &reader).await?,
-        MailKind::BackAgain => back_again(app, mail, &reader).await?,
-        MailKind::AppRefused => app_refused(app, mail, &reader).await?,
-        MailKind::ExpiresSoon | MailKind::LastDay => expires_soon(app, mail, &reader).await?,
-        MailKind::NobodyTold => nobody_told(app, mail, &reader).await?,
-        MailKind::MustReconnect => must_reconnect(app, mail, &reader).await?,
-        MailKind::WebhookStopped => webhook_stopped(app, mail, &reader).await?,
-        MailKind::EndpointStopped => endpoint_stopped(app, mail, &reader).await?,
-        MailKind::Invitation => account::invitation(app, mail, &reader).await?,
-        MailKind::PasswordReset => account::password_reset(app, mail, &reader).await?,
-        MailKind::PasswordChanged => account::password_changed(app, mail, &reader).await?,
-        MailKind::NewSignIn => account::new_sign_in(app, mail, &reader).await?,
-        MailKind::SecondFactor => account::second_factor(app, mail, &reader).await?,
-        MailKind::KeyMade => account::key_made(app, mail, &reader).await?,
-    };
-    let Some(Rendered { subject, text, html }) = rendered else {
+    let Some(rendered) = words_of(app, mail, &reader).await? else {
         return Ok(Composed::Drop("it was over before it was sent"));
     };
+    Ok(Composed::Send(Box::new(outgoing(app, reader.address, rendered, mail.message_id.clone(), &mail.answers))))
+}
+
+/// What it says to this reader. `None`: there is nothing to tell any more.
+async fn words_of(app: &App, mail: &ClaimedMail, reader: &Reader) -> anyhow::Result<Option<Rendered>> {
+    Ok(match mail.kind {
+        MailKind::NeedsYou => needs_you(app, mail, reader).await?,
+        MailKind::StillWaiting => still_waiting(app, mail, reader).await?,
+        MailKind::BackAgain => back_again(app, mail, reader).await?,
+        MailKind::AppRefused => app_refused(app, mail, reader).await?,
+        MailKind::ExpiresSoon | MailKind::LastDay => expires_soon(app, mail, reader).await?,
+        MailKind::NobodyTold => nobody_told(app, mail, reader).await?,
+        MailKind::MustReconnect => must_reconnect(app, mail, reader).await?,
+        MailKind::WebhookStopped => webhook_stopped(app, mail, reader).await?,
+        MailKind::EndpointStopped => endpoint_stopped(app, mail, reader).await?,
+        MailKind::Invitation => account::invitation(app, mail, reader).await?,
+        MailKind::PasswordReset => account::password_reset(app, mail, reader).await?,
+        MailKind::PasswordChanged => account::password_changed(app, mail, reader).await?,
+        MailKind::NewSignIn => account::new_sign_in(app, mail, reader).await?,
+        MailKind::SecondFactor => account::second_factor(app, mail, reader).await?,
+        MailKind::KeyMade => account::key_made(app, mail, reader).await?,
+        MailKind::AddressSuppressed => notices::address_suppressed(app, mail, reader).await?,
+        MailKind::ChannelStopped => notices::channel_stopped(app, mail, reader).await?,
+        // Sent at once, by whoever wanted to see it.
+        MailKind::Test => None,
+    })
+}
+
+/// A test mail to somebody.
+pub(super) async fn test(app: &App, user: &User, message_id: String) -> anyhow::Result<Outgoing> {
+    let role = words::a_role(user.role);
+    let reader = Reader { id: user.id.clone(), address: user.email.clone(), role, reconnects: false, chooses: true };
+    let rendered = notices::test(app, &user.org, &reader).await?;
+    Ok(outgoing(app, reader.address, rendered, message_id, &[]))
+}
+
+fn outgoing(app: &App, to: String, rendered: Rendered, message_id: String, answers: &[String]) -> Outgoing {
+    let Rendered { subject, text, html, .. } = rendered;
     let mut headers = vec![
         ("Auto-Submitted".to_owned(), "auto-generated".to_owned()),
         ("X-Auto-Response-Suppress".to_owned(), "All".to_owned()),
     ];
-    if let Some(last) = mail.answers.last() {
+    if let Some(last) = answers.last() {
         headers.push(("In-Reply-To".to_owned(), last.clone()));
-        headers.push(("References".to_owned(), mail.answers.join(" ")));
+        headers.push(("References".to_owned(), answers.join(" ")));
     }
-    Ok(Composed::Send(Box::new(Outgoing {
-        to: reader.address,
+    Outgoing {
+        to,
         from: super::sender(&app.config),
         reply_to: app.config.mail.reply_to.clone(),
         subject,
         text,
         html,
         headers,
-        message_id: mail.message_id.clone(),
+        message_id,
         date: app.seams.clock.now(),
-    })))
+    }
 }
 
 /// EM-05: whoever has left or lost the role since gets nothing.
@@ -110,14 +145,15 @@ async fn reader(app: &App, mail: &ClaimedMail) -> anyhow::Result<Result<Reader, 
     );
     let Some(id) = &mail.user else {
         if mail.kind == MailKind::Invitation {
-            return Ok(Ok(Reader { id: String::new(), address: mail.recipient.clone(), role: "invited" }));
+            return Ok(Ok(Reader::of_address(&mail.recipient, "invited")));
         }
         let listed = app.config.operator.emails.iter().any(|address| address.trim().to_lowercase() == mail.recipient);
-        let address = mail.recipient.clone();
-        return Ok(if listed {
-            Ok(Reader { id: String::new(), address, role: "an operator" })
-        } else {
+        return Ok(if !listed {
             Err("the address is not among the operators' any more")
+        } else if app.store.suppression(&mail.recipient).await?.is_some() {
+            Err(SUPPRESSED)
+        } else {
+            Ok(Reader::of_address(&mail.recipient, "an operator"))
         });
     };
     let Some(user) = app.store.find_user(id).await? else { return Ok(Err("the person has left")) };
@@ -126,11 +162,37 @@ async fn reader(app: &App, mail: &ClaimedMail) -> anyhow::Result<Result<Reader, 
         None if user.operator => "an operator",
         None => return Ok(Err("the person is no operator any more")),
         Some(org) if user.org != *org => return Ok(Err("the person has left")),
-        Some(_) if user.role == Role::Owner => "an owner",
-        Some(_) if user.role == Role::Admin => "an admin",
-        Some(_) => return Ok(Err("the person is no admin any more")),
+        Some(_) => words::a_role(user.role),
     };
-    Ok(Ok(Reader { id: user.id, address: user.email, role }))
+    let reconnects = user.role >= Role::Admin;
+    if let Some(org) = &mail.org {
+        let all = app.store.addressees(org).await?;
+        let Some(one) = all.iter().find(|one| one.id == user.id) else { return Ok(Err("the person has left")) };
+        let told = mail.kind.topic().is_none_or(|topic| told_of(&all, topic).iter().any(|told| told.id == user.id));
+        if !one.is_admin() && (!one.added || mail.kind.topic().is_none()) {
+            return Ok(Err("the person is no admin any more"));
+        }
+        if one.suppressed.is_some() {
+            return Ok(Err(SUPPRESSED));
+        }
+        if !told {
+            return Ok(Err("the person does not want to hear of it any more"));
+        }
+    } else if mail.kind != MailKind::PasswordReset && app.store.suppression(&user.email).await?.is_some() {
+        return Ok(Err(SUPPRESSED));
+    }
+    Ok(Ok(Reader { id: user.id, address: user.email, role, reconnects, chooses: mail.kind.topic().is_some() }))
+}
+
+impl Reader {
+    fn of_address(address: &str, role: &'static str) -> Self {
+        Self { id: String::new(), address: address.to_owned(), role, reconnects: false, chooses: false }
+    }
+
+    /// What they do about a connector.
+    fn verb(&self) -> &'static str {
+        if self.reconnects { "Reconnect" } else { "Open" }
+    }
 }
 
 /// The items that still stand; the others are left out from now on.
@@ -202,22 +264,12 @@ async fn needs_you(app: &App, mail: &ClaimedMail, reader: &Reader) -> anyhow::Re
     items.sort_by_key(|item| (std::cmp::Reverse(stopped(item).len()), item.since));
     let views = listed_views(app, items.iter().copied()).await?;
     let Some(org) = mail.org.as_ref().filter(|_| !views.is_empty()) else { return Ok(None) };
-    let ends_at = app.seams.clock.now() + LINK_LIFE;
-    let secret = app.store.instance_secret(link::SECRET).await?;
-    let mut connectors: Vec<Failed> = Vec::new();
-    for (item, view) in &views {
-        let link = ReconnectLink::new(&view.snapshot, item.epoch, &reader.id, ends_at).sign(&secret);
-        let url = app.url(&format!("reconnect/{}", link.expose_secret()));
-        let mut failed = Failed::of(app, view, item.since, stopped(item), url);
-        if let Some(likely) = called::likely_end(app, &view.snapshot).await? {
-            failed.why = format!("{} {likely}", failed.why);
-        }
-        connectors.push(failed);
-    }
-    let link_until = day(ends_at);
+    let links = Links::for_reader(app, reader).await?;
+    let mut connectors = failures(app, &views, &links, &stopped).await?;
+    let link_until = links.until();
     if items.len() == 1 {
         let c = connectors.remove(0);
-        let button = Button { url: c.reconnect.clone(), label: format!("Reconnect {}", c.name) };
+        let button = Button { url: c.reconnect.clone(), label: format!("{} {}", reader.verb(), c.name) };
         let frame = frame(app, Some(org), reader, Some(button)).await?;
         return Ok(Some(render(&app.views, &ConnectorNeedsYou { frame, c, link_until })?));
     }
@@ -228,6 +280,95 @@ async fn needs_you(app: &App, mail: &ClaimedMail, reader: &Reader) -> anyhow::Re
     let more = count - connectors.len();
     let context = SeveralConnectorsNeedYou { frame, connectors, count, more, names, link_until };
     Ok(Some(render(&app.views, &context)?))
+}
+
+/// After some days: the same once more, with what has come to wait meanwhile.
+async fn still_waiting(app: &App, mail: &ClaimedMail, reader: &Reader) -> anyhow::Result<Option<Rendered>> {
+    let mut items = standing(app, mail, still_failed).await?;
+    let agents = app.store.stopped_agents(mail).await?;
+    let stopped = |item: &MailItem| agents.get(&item.connector).map_or(&[][..], Vec::as_slice);
+    items.sort_by_key(|item| item.since);
+    let views = listed_views(app, items.iter().copied()).await?;
+    let Some(org) = mail.org.as_ref().filter(|_| !views.is_empty()) else { return Ok(None) };
+    let links = Links::for_reader(app, reader).await?;
+    let connectors = failures(app, &views, &links, &stopped).await?;
+    let count = items.len();
+    let button = if count == 1 {
+        let c = &connectors[0];
+        Button { url: c.reconnect.clone(), label: format!("{} {}", reader.verb(), c.name) }
+    } else {
+        Button { url: app.url(""), label: "See all of them".to_owned() }
+    };
+    let context = StillWaiting {
+        frame: frame(app, Some(org), reader, Some(button)).await?,
+        names: names(connectors.iter().map(|c| c.name.as_str()), count),
+        waited: lasted(app.seams.clock.now() - views[0].0.since),
+        more: count - connectors.len(),
+        count,
+        connectors,
+        link_until: links.until(),
+    };
+    Ok(Some(render(&app.views, &context)?))
+}
+
+/// Where one reader mends connectors.
+struct Links<'a> {
+    reader: &'a Reader,
+    ends_at: DateTime<Utc>,
+    secret: [u8; 32],
+}
+
+impl<'a> Links<'a> {
+    async fn for_reader(app: &App, reader: &'a Reader) -> anyhow::Result<Self> {
+        let secret = app.store.instance_secret(link::SECRET).await?;
+        Ok(Self { reader, ends_at: app.seams.clock.now() + LINK_LIFE, secret })
+    }
+
+    /// To the consent for who may give it, to the connector's page for others.
+    fn to(&self, app: &App, connector: &Snapshot, epoch: i64) -> String {
+        if !self.reader.reconnects {
+            return page(app, connector);
+        }
+        let link = ReconnectLink::new(connector, epoch, &self.reader.id, self.ends_at).sign(&self.secret);
+        app.url(&format!("reconnect/{}", link.expose_secret()))
+    }
+
+    /// The last day of those that end.
+    fn until(&self) -> Option<String> {
+        self.reader.reconnects.then(|| day(self.ends_at))
+    }
+}
+
+/// Connectors that have failed, each with its likely end and with what waits for it.
+async fn failures<'a>(
+    app: &App,
+    views: &[(&'a MailItem, ConnectorView)],
+    links: &Links<'_>,
+    stopped: &(impl Fn(&MailItem) -> &'a [String] + Sync),
+) -> anyhow::Result<Vec<Failed>> {
+    let ids: Vec<_> = views.iter().map(|(item, _)| item.connector.clone()).collect();
+    let waiting = app.store.waiting_jobs(&ids).await?;
+    let mut connectors: Vec<Failed> = Vec::new();
+    for (item, view) in views {
+        let url = links.to(app, &view.snapshot, item.epoch);
+        let mut failed = Failed::of(app, view, item.since, stopped(item), url);
+        if let Some(likely) = called::likely_end(app, &view.snapshot).await? {
+            failed.why = format!("{} {likely}", failed.why);
+        }
+        if let Some(trouble) = app.store.turned_away_of(&item.org, &item.connector).await? {
+            let reason = words::turned_away(trouble.reason.as_deref().unwrap_or_default());
+            let since = moment(trouble.since);
+            failed.webhook =
+                Some(line(&format!("Its events are turned away since {since}. {}", reason.what), 2 * WORDS));
+        }
+        failed.verb = links.reader.verb();
+        failed.waits = waiting
+            .iter()
+            .find(|(id, _)| *id == item.connector)
+            .map(|(_, count)| format!("{}, done once it is reconnected", counted(*count, "job")));
+        connectors.push(failed);
+    }
+    Ok(connectors)
 }
 
 async fn back_again(app: &App, mail: &ClaimedMail, reader: &Reader) -> anyhow::Result<Option<Rendered>> {
@@ -258,12 +399,11 @@ async fn expires_soon(app: &App, mail: &ClaimedMail, reader: &Reader) -> anyhow:
     views.sort_by_key(|(_, view)| end(view).unwrap_or(DateTime::<Utc>::MAX_UTC));
     let ids: Vec<_> = views.iter().map(|(item, _)| item.connector.clone()).collect();
     let agents = app.store.agents_of(&ids).await?;
-    let (ends_at, secret) = (now + LINK_LIFE, app.store.instance_secret(link::SECRET).await?);
+    let links = Links::for_reader(app, reader).await?;
     let mut connectors = Vec::new();
     for (item, view) in &views {
         let provider = provider_name(app, &view.snapshot.provider);
         let renewed = view.snapshot.credential.secret.tokens().is_some_and(|tokens| tokens.refresh_token.is_some());
-        let link = ReconnectLink::new(&view.snapshot, item.epoch, &reader.id, ends_at).sign(&secret);
         let at_work = agents.get(&item.connector).map_or(&[][..], Vec::as_slice);
         let at_work: Vec<String> = at_work.iter().map(|agent| agent.name.clone()).collect();
         let (agents, more_agents) = listed(&at_work);
@@ -275,14 +415,15 @@ async fn expires_soon(app: &App, mail: &ClaimedMail, reader: &Reader) -> anyhow:
             provider,
             agents,
             more_agents,
-            reconnect: app.url(&format!("reconnect/{}", link.expose_secret())),
+            reconnect: links.to(app, &view.snapshot, item.epoch),
+            verb: reader.verb(),
         });
     }
     let count = items.len();
     let names = names(connectors.iter().map(|c| c.name.as_str()), count);
     let button = if count == 1 {
         let c = &connectors[0];
-        Button { url: c.reconnect.clone(), label: format!("Reconnect {}", c.name) }
+        Button { url: c.reconnect.clone(), label: format!("{} {}", reader.verb(), c.name) }
     } else {
         Button { url: app.url(""), label: "See all of them".to_owned() }
     };
@@ -291,7 +432,7 @@ async fn expires_soon(app: &App, mail: &ClaimedMail, reader: &Reader) -> anyhow:
     // Counted up, as people count: what ends in six and a half days ends in seven.
     let left = views.first().and_then(|(_, view)| end(view)).map_or(TimeDelta::zero(), |at| at - now);
     let first = in_days((left + TimeDelta::hours(12)).num_days());
-    let context = ExpiresSoon { frame, connectors, count, more, names, first, link_until: day(ends_at) };
+    let context = ExpiresSoon { frame, connectors, count, more, names, first, link_until: links.until() };
     Ok(Some(render(&app.views, &context)?))
 }
 
@@ -388,6 +529,13 @@ async fn webhook_stopped(app: &App, mail: &ClaimedMail, reader: &Reader) -> anyh
     let not_sent = mail.about["not_sent"].as_bool().unwrap_or_default();
     let Some(trouble) = app.store.find_webhook_trouble(org, endpoint, not_sent).await? else { return Ok(None) };
     let Some(view) = app.store.find_connector(org, trouble.connector.as_str()).await? else { return Ok(None) };
+    // EM-01: the mail about the failure names both.
+    if view.snapshot.health == Health::AuthFailed && !not_sent && wants_failures(app, org, reader).await? {
+        let connector = &view.snapshot.connector;
+        if app.store.failure_is_about_to_be_told(org, connector, &reader.id).await? {
+            return Ok(None);
+        }
+    }
     let provider = provider_name(app, &view.snapshot.provider);
     if not_sent {
         let button =
@@ -421,6 +569,11 @@ async fn webhook_stopped(app: &App, mail: &ClaimedMail, reader: &Reader) -> anyh
         provider,
     };
     Ok(Some(render(&app.views, &context)?))
+}
+
+async fn wants_failures(app: &App, org: &OrgId, reader: &Reader) -> anyhow::Result<bool> {
+    let all = app.store.addressees(org).await?;
+    Ok(told_of(&all, Topic::Failures).iter().any(|one| one.id == reader.id))
 }
 
 async fn endpoint_stopped(app: &App, mail: &ClaimedMail, reader: &Reader) -> anyhow::Result<Option<Rendered>> {
@@ -475,6 +628,9 @@ impl Failed {
             agents,
             more_agents,
             reconnect,
+            verb: "Reconnect",
+            waits: None,
+            webhook: None,
             page: page(app, snapshot),
             provider,
         }
@@ -512,6 +668,7 @@ async fn frame(app: &App, org: Option<&OrgId>, reader: &Reader, button: Option<B
         base: url.as_str().trim_end_matches('/').to_owned(),
         host: url.authority().to_owned(),
         role: reader.role,
+        choose: reader.chooses.then(|| app.url("settings/notifications")),
         org,
         button,
     })

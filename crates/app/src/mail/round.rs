@@ -6,7 +6,9 @@ use std::{sync::Arc, time::Duration};
 use chrono::{DateTime, TimeDelta, Utc};
 use futures::future::join_all;
 use holdfast_core::ports::{Changed, StoreError};
-use holdfast_store::{ClaimedMail, Gather, Gathered, MailKind, MailOutcome, Tell, TellAppTrouble, TellMigrations};
+use holdfast_store::{
+    ClaimedMail, Gather, Gathered, MailKind, MailOutcome, Tell, TellAppTrouble, TellMigrations, ToChannel,
+};
 use metrics::counter;
 use tracing::{error, info, warn};
 
@@ -69,6 +71,8 @@ impl App {
     pub async fn mail_due(&self) -> anyhow::Result<Round> {
         let now = self.seams.clock.now();
         self.store.note_app_troubles(now).await?;
+        while self.store.remind_of_a_failure(now).await? == Changed::Yes {}
+        self.tell_channels(now).await?;
         let Some(transport) = self.seams.mail.clone() else { return self.keep_unsent(now).await };
         let waiting = self.something_to_tell(now).await?;
         let trouble = self.store.mail_trouble().await?;
@@ -93,6 +97,16 @@ impl App {
             info!("the mail server takes mail again");
         }
         Ok(all)
+    }
+
+    /// Channels are told whatever the mail server does.
+    async fn tell_channels(&self, now: DateTime<Utc>) -> Result<(), StoreError> {
+        let (before, domain) = (now - delta(self.config.mail.gather), super::domain(&self.config));
+        for (org, kind) in self.store.due_for_channel(now, before, ORGS).await? {
+            let window = delta(self.config.mail.digest_window);
+            self.store.gather_for_channel(&ToChannel { org: &org, kind, at: now, window, domain: &domain }).await?;
+        }
+        Ok(())
     }
 
     async fn something_to_tell(&self, now: DateTime<Utc>) -> Result<bool, StoreError> {
@@ -206,8 +220,18 @@ impl App {
             Composed::Drop(reason) => return Ok(MailOutcome::Dropped { reason: reason.to_owned() }),
         };
         let address = outgoing.to.clone();
-        let Err(failure) = transport.send(&outgoing).await else { return Ok(MailOutcome::Sent { address }) };
+        let Err(failure) = transport.send(&outgoing).await else {
+            self.store.note_accepted_address(&address).await?;
+            return Ok(MailOutcome::Sent { address });
+        };
         Ok(match failure.kind {
+            FailureKind::Recipient { plainly } => {
+                let tell = self.telling();
+                if self.store.note_refused_address(&tell, &address, &failure.words, plainly).await? == Changed::Yes {
+                    warn!(mail.id = mail.id, "the recipient of mail {} gets none any more", mail.id);
+                }
+                MailOutcome::Refused { address, error: failure.words }
+            }
             FailureKind::Server => {
                 self.note_trouble(&failure, failures).await?;
                 MailOutcome::Released

@@ -28,6 +28,8 @@ use crate::config::Config;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Of the server's own words.
 const WORDS: usize = 160;
+/// There is no such mailbox, system or address, it has moved, takes none (RFC 7505), or is closed.
+const NOBODY: [&str; 6] = ["5.1.1", "5.1.2", "5.1.3", "5.1.6", "5.1.10", "5.2.1"];
 /// What is offered is tried in this order.
 const MECHANISMS: [Mechanism; 2] = [Mechanism::Plain, Mechanism::Login];
 
@@ -137,10 +139,13 @@ impl Smtp {
             let words = format!("{} does not take mail from {from}: {}", self.server.shown(), words(&error));
             return Err(Failure::new(FailureKind::Server, words));
         }
-        for step in [Rcpt::new(to.clone(), Vec::new()).to_string(), Data.to_string()] {
+        for (step, recipient) in [(Rcpt::new(to.clone(), Vec::new()).to_string(), true), (Data.to_string(), false)] {
             if let Err(error) = connection.command(step).await {
-                let failure = refusal(&error, FailureKind::Server);
-                if matches!(failure.kind, FailureKind::Later | FailureKind::Refused) {
+                let mut failure = refusal(&error, FailureKind::Server);
+                if recipient && failure.kind == FailureKind::Refused {
+                    failure.kind = FailureKind::Recipient { plainly: says_nobody(&failure.words) };
+                }
+                if matches!(failure.kind, FailureKind::Later | FailureKind::Refused | FailureKind::Recipient { .. }) {
                     self.keep(connection);
                 }
                 return Err(failure);
@@ -167,7 +172,7 @@ impl Transport for Smtp {
         Ok(())
     }
 
-    async fn send(&self, mail: &Outgoing) -> Result<(), Failure> {
+    async fn send(&self, mail: &Outgoing) -> Result<String, Failure> {
         let unusable = |error: anyhow::Error| Failure::new(FailureKind::Refused, line(&format!("{error:#}"), WORDS));
         let message = mail.message().map_err(unusable)?;
         let envelope = message.envelope();
@@ -179,9 +184,10 @@ impl Transport for Smtp {
             let answer = connection.message(&message.formatted()).await;
             answer.map_err(|error| refusal(&error, FailureKind::Unsure))
         };
-        self.within(FailureKind::Unsure, handed_over).await?;
+        let answer = self.within(FailureKind::Unsure, handed_over).await?;
         self.keep(connection);
-        Ok(())
+        let said = answer.message().collect::<Vec<_>>().join(" ");
+        Ok(line(&format!("{} {said}", answer.code()), WORDS))
     }
 
     async fn rest(&self) {
@@ -204,6 +210,12 @@ fn refusal(error: &Error, unanswered: FailureKind) -> Failure {
         None => unanswered,
     };
     Failure::new(kind, words(error))
+}
+
+/// Whether an answer to a recipient says by its enhanced code (RFC 3463) that there is no such mailbox, or that it is closed.
+/// Other refusals may be about us, or about the day.
+fn says_nobody(words: &str) -> bool {
+    words.split_whitespace().nth(1).is_some_and(|code| NOBODY.contains(&code))
 }
 
 /// Code and words of the server, or what the line has come to.

@@ -2,12 +2,14 @@
 //! context always carries all its fields. Its texts are one line each already (`text::line`).
 
 mod account;
+mod notices;
 
 use serde::Serialize;
 use serde_json::{Value, json};
 use tera::{Kwargs, State, Tera};
 
 pub(super) use account::{Invitation, KeyMade, NewSignIn, PasswordChanged, PasswordReset, SecondFactor};
+pub(super) use notices::{AddressSuppressed, ChannelStopped, Test};
 
 use super::text::{self, Literal};
 use crate::ui::view::Views;
@@ -24,6 +26,8 @@ pub(super) struct Rendered {
     pub(super) subject: String,
     pub(super) text: String,
     pub(super) html: String,
+    /// What they were made from.
+    pub(super) context: Value,
 }
 
 /// A context with the folder of its templates.
@@ -45,6 +49,8 @@ pub(super) struct Frame {
     pub(super) role: &'static str,
     /// Of which organisation; `None`: of the instance.
     pub(super) org: Option<String>,
+    /// Where they choose what they are told.
+    pub(super) choose: Option<String>,
     /// The one button.
     pub(super) button: Option<Button>,
 }
@@ -74,8 +80,14 @@ pub(super) struct Failed {
     pub(super) agents: Vec<String>,
     /// Beside those.
     pub(super) more_agents: usize,
-    /// The signed link.
+    /// The signed link, or the page.
     pub(super) reconnect: String,
+    /// What it is called: "Reconnect", or "Open".
+    pub(super) verb: &'static str,
+    /// What is kept for it meanwhile.
+    pub(super) waits: Option<String>,
+    /// That its webhook is in trouble too, and why.
+    pub(super) webhook: Option<String>,
     /// The connector's page.
     pub(super) page: String,
 }
@@ -85,7 +97,8 @@ pub(super) struct ConnectorNeedsYou {
     #[serde(flatten)]
     pub(super) frame: Frame,
     pub(super) c: Failed,
-    pub(super) link_until: String,
+    /// The last day of signed links.
+    pub(super) link_until: Option<String>,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -99,7 +112,25 @@ pub(super) struct SeveralConnectorsNeedYou {
     pub(super) more: usize,
     /// A few of them, for a line.
     pub(super) names: String,
-    pub(super) link_until: String,
+    /// The last day of signed links.
+    pub(super) link_until: Option<String>,
+}
+
+/// Connectors that have waited for days.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct StillWaiting {
+    #[serde(flatten)]
+    pub(super) frame: Frame,
+    /// What has waited for longest first.
+    pub(super) connectors: Vec<Failed>,
+    /// With those that are not in the list.
+    pub(super) count: usize,
+    pub(super) more: usize,
+    pub(super) names: String,
+    /// For how long the first one has.
+    pub(super) waited: String,
+    /// The last day of signed links.
+    pub(super) link_until: Option<String>,
 }
 
 /// A connector that works again.
@@ -141,8 +172,10 @@ pub(super) struct EndingSoon {
     pub(super) agents: Vec<String>,
     /// Beside those.
     pub(super) more_agents: usize,
-    /// The signed link.
+    /// The signed link, or the page.
     pub(super) reconnect: String,
+    /// What it is called: "Reconnect", or "Open".
+    pub(super) verb: &'static str,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -157,7 +190,8 @@ pub(super) struct ExpiresSoon {
     pub(super) names: String,
     /// When the first one ends: "in 7 days".
     pub(super) first: String,
-    pub(super) link_until: String,
+    /// The last day of signed links.
+    pub(super) link_until: Option<String>,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -282,7 +316,7 @@ pub(super) fn render<T: Template>(views: &Views, context: &T) -> anyhow::Result<
     let subject = text::line(&part("subject.txt", &context)?, 200);
     context["subject"] = json!(subject);
     let (text, html) = (part("body.txt", &context)?, part("body.html", &context)?);
-    Ok(Rendered { subject, text: close_up(&text), html: html.trim_start().to_owned() })
+    Ok(Rendered { subject, text: close_up(&text), html: html.trim_start().to_owned(), context })
 }
 
 /// What loops and conditions leave behind: no more than one empty line in a row, none at the ends.
@@ -320,6 +354,7 @@ macro_rules! templates {
 templates! {
     ConnectorNeedsYou = "connector_needs_you", tests::connector_needs_you();
     SeveralConnectorsNeedYou = "several_connectors_need_you", tests::several_connectors_need_you();
+    StillWaiting = "still_waiting", tests::still_waiting();
     BackAgain = "back_again", tests::back_again();
     ExpiresSoon = "expires_soon", tests::expires_soon();
     AppRefused = "app_refused", tests::app_refused();
@@ -334,6 +369,9 @@ templates! {
     NewSignIn = "new_sign_in", account::samples::new_sign_in();
     SecondFactor = "second_factor", account::samples::second_factor();
     KeyMade = "key_made", account::samples::key_made();
+    AddressSuppressed = "address_suppressed", notices::samples::address_suppressed();
+    ChannelStopped = "channel_stopped", notices::samples::channel_stopped();
+    Test = "test", notices::samples::test();
 }
 
 #[cfg(test)]
@@ -346,6 +384,7 @@ mod tests {
             host: "hub.example".to_owned(),
             role,
             org: (role != "an operator").then(|| "Acme & Sons".to_owned()),
+            choose: (role != "an operator").then(|| "https://hub.example/settings/notifications".to_owned()),
             button: button.map(|(url, label)| Button { url: url.to_owned(), label: label.to_owned() }),
         }
     }
@@ -364,6 +403,9 @@ mod tests {
             agents: vec!["Tagger".to_owned(), "Answerer".to_owned()],
             more_agents: 1,
             reconnect: "https://hub.example/reconnect/abc".to_owned(),
+            verb: "Reconnect",
+            waits: Some("3 jobs, done once it is reconnected".to_owned()),
+            webhook: Some("Its events are turned away since 29 November 2026, 10:00 UTC.".to_owned()),
             page: "https://hub.example/connectors/con_1".to_owned(),
         }
     }
@@ -372,7 +414,7 @@ mod tests {
         ConnectorNeedsYou {
             frame: frame("an admin", Some(("https://hub.example/reconnect/abc", "Reconnect Acme <support>"))),
             c: failed("Acme <support>"),
-            link_until: "13 December 2026".to_owned(),
+            link_until: Some("13 December 2026".to_owned()),
         }
     }
 
@@ -384,8 +426,14 @@ mod tests {
             count: 5,
             more: 3,
             names: "Acme support, Globex and 3 more".to_owned(),
-            link_until: "13 December 2026".to_owned(),
+            link_until: Some("13 December 2026".to_owned()),
         }
+    }
+
+    pub(super) fn still_waiting() -> StillWaiting {
+        let SeveralConnectorsNeedYou { frame, connectors, count, more, names, link_until } =
+            several_connectors_need_you();
+        StillWaiting { frame, connectors, count, more, names, waited: "3 days".to_owned(), link_until }
     }
 
     pub(super) fn back_again() -> BackAgain {
@@ -427,6 +475,7 @@ mod tests {
             agents: vec!["Answerer".to_owned()],
             more_agents: 1,
             reconnect: "https://hub.example/reconnect/abc".to_owned(),
+            verb: "Reconnect",
         };
         let other = EndingSoon { name: "Globex".to_owned(), agents: Vec::new(), more_agents: 0, ..one.clone() };
         ExpiresSoon {
@@ -436,7 +485,7 @@ mod tests {
             more: 2,
             names: "Acme <support>, Globex and 2 more".to_owned(),
             first: "in 7 days".to_owned(),
-            link_until: "13 December 2026".to_owned(),
+            link_until: Some("13 December 2026".to_owned()),
         }
     }
 

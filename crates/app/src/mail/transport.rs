@@ -13,8 +13,9 @@ pub trait Transport: Send + Sync + 'static {
     /// Whether mail would be taken now: reached, secured, authenticated. What it opens may be used by the next send.
     async fn ready(&self) -> Result<(), Failure>;
 
-    /// Hands one message over; `Ok`: it is accepted. Takes no longer than twice the configured time-out.
-    async fn send(&self, mail: &Outgoing) -> Result<(), Failure>;
+    /// Hands one message over; `Ok`: it is accepted, in the server's own words. Takes no longer than twice the configured
+    /// time-out.
+    async fn send(&self, mail: &Outgoing) -> Result<String, Failure>;
 
     /// Nothing follows for now: connections are closed.
     async fn rest(&self) {}
@@ -39,6 +40,11 @@ pub enum FailureKind {
     Later,
     /// This message is refused for good.
     Refused,
+    /// Its recipient is refused for good. `plainly`: there is nobody of this address, as the server says.
+    Recipient {
+        /// Another try would not fare better.
+        plainly: bool,
+    },
     /// It was handed over, and no answer came: it may have been accepted.
     Unsure,
 }

@@ -1,4 +1,5 @@
-//! Settings: one's own account, the team, organisations, API keys, event endpoints, OAuth apps of the org, its audit log, and the instance's with its
+//! Settings: one's own account, notifications, the team, organisations, API keys, event endpoints, OAuth apps of the org, its audit
+//! log, and the instance's with its
 //! migrations.
 
 mod account;
@@ -8,6 +9,7 @@ mod event_endpoints;
 mod instance;
 mod keys;
 mod migrations;
+mod notifications;
 mod oauth_app_form;
 mod oauth_apps;
 mod organisation;
@@ -39,6 +41,7 @@ pub(super) fn routes() -> Routes {
         .merge(organisation::routes())
         .merge(team::routes())
         .merge(organisations::routes())
+        .merge(notifications::routes())
         .merge(keys::routes())
         .merge(event_endpoints::routes())
         .merge(oauth_apps::routes())
@@ -54,6 +57,8 @@ struct Overview {
     people: usize,
     invited: usize,
     organisations: usize,
+    /// Whether somebody, or the channel, cannot be told.
+    untold: bool,
     /// `None`: not theirs to see.
     keys: Option<usize>,
     endpoints: Option<Endpoints>,
@@ -107,10 +112,22 @@ async fn show(State(app): State<Arc<App>>, person: Person) -> Result<Response, T
     };
     let troubles = if person.user.operator { Some(instance::troubles(&app).await?) } else { None };
     let organisations = 1 + person.session.also.len();
+    let untold = notifications::trouble(&app, &person).await?;
     let people = app.store.users(person.org()).await?.len();
     let invited = app.store.invitations(person.org()).await?.len();
-    let page =
-        Overview { sessions, people, invited, organisations, keys, endpoints, own_apps, apps, migrations, troubles };
+    let page = Overview {
+        sessions,
+        people,
+        invited,
+        organisations,
+        untold,
+        keys,
+        endpoints,
+        own_apps,
+        apps,
+        migrations,
+        troubles,
+    };
     Ok(View::of(&person, Here::Settings, "pages/settings/overview.html", "Settings", &page).show(&app))
 }
 

@@ -17,6 +17,8 @@ const FREE: i64 = 5;
 const FREE_OF_A_HOST: i64 = 50;
 /// Mails to somebody who may not have asked for them.
 const FREE_RESETS: i64 = 3;
+/// Tests of mail and channels.
+const FREE_TESTS: i64 = 10;
 /// A team is invited in one go.
 const FREE_INVITATIONS: i64 = 40;
 /// The first wait.
@@ -69,6 +71,11 @@ impl Subject {
     /// An address that a link for a forgotten password is asked for, whether anybody has it or not.
     pub(crate) fn reset(email: &str) -> Self {
         Self::new(&format!("reset|{}", email.trim().to_lowercase()), FREE_RESETS)
+    }
+
+    /// Somebody who sends tests: each is a message that leaves.
+    pub(crate) fn tester(id: &str) -> Self {
+        Self::new(&format!("tester|{id}"), FREE_TESTS)
     }
 
     /// Somebody who invites people: each invitation is a mail to an address that they chose.

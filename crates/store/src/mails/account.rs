@@ -55,7 +55,7 @@ impl Store {
         kind: MailKind,
         about: &Value,
     ) -> Result<(), StoreError> {
-        let to = Recipient { user_id: Some(user.to_owned()), recipient: user.to_owned() };
+        let to = Recipient::now(user);
         self.tell_one(tx, tell, None, &to, kind, about).await.map(|_| ())
     }
 
@@ -69,7 +69,7 @@ impl Store {
         kind: MailKind,
         about: &Value,
     ) -> Result<String, StoreError> {
-        let to = Recipient { user_id: None, recipient: address.to_owned() };
+        let to = Recipient { user_id: None, recipient: address.to_owned(), later: None };
         self.tell_one(tx, tell, Some(org), &to, kind, about).await
     }
 

@@ -7,7 +7,7 @@ use holdfast_core::{AppId, OrgId, ports::StoreError};
 use sea_orm::{ConnectionTrait, FromQueryResult};
 use serde_json::json;
 
-use super::{ADMINS, MailKind, MailStage, NewMail, Recipient};
+use super::{MailKind, MailStage, NewMail, Recipient};
 use crate::{
     sql::{self, failed, micros, nonsense, values},
     store::Store,
@@ -122,7 +122,7 @@ impl Store {
             }
             let org = trouble.org_id.as_deref().map(OrgId::from);
             let app = parsed(&trouble.app)?;
-            let recipients = self.app_recipients(&tx, org.as_ref(), &app, tell.operators).await?;
+            let recipients = self.app_recipients(&tx, org.as_ref(), &app, tell.operators, tell.at).await?;
             for recipient in &recipients {
                 let mail = NewMail {
                     org: org.as_ref(),
@@ -132,9 +132,15 @@ impl Store {
                     about: json!({ "trouble": trouble.id, "provider": app.provider() }),
                     answers: Vec::new(),
                     stage: if tell.sends { MailStage::Queued } else { MailStage::Unsent },
+                    later: recipient.later,
                     items: Vec::new(),
                 };
                 self.insert_mail(&tx, tell.domain, tell.at, &mail).await?;
+            }
+            if let Some(org) = &org {
+                let about = json!({ "trouble": trouble.id, "provider": app.provider() });
+                let when = (tell.domain, tell.at);
+                self.tell_channel(&tx, when, org, MailKind::AppRefused, &about, Vec::new()).await?;
             }
             tx.commit().await.map_err(failed(doing))?;
             told += 1;
@@ -202,17 +208,17 @@ impl Store {
         org: Option<&OrgId>,
         app: &AppId,
         operators: &[String],
+        at: DateTime<Utc>,
     ) -> Result<Vec<Recipient>, StoreError> {
         let Some(org) = org else { return self.operators_to_tell(tx, operators).await };
-        let but = if app.org().is_some() {
-            ""
-        } else {
-            "AND NOT EXISTS (SELECT 1 FROM users o WHERE o.email = u.email AND o.operator AND o.removed_at IS NULL) "
-        };
-        let sql = format!(
-            "SELECT u.id AS user_id, u.id AS recipient FROM users u WHERE u.org_id = $1 AND {ADMINS} {but}ORDER BY u.id"
-        );
-        sql::all(tx, "look for the admins", sql, values![org.as_str()]).await
+        let mut admins = self.admins_to_tell(tx, org, MailKind::AppRefused.topic(), at).await?;
+        if app.org().is_none() {
+            let both = "SELECT u.id FROM users u WHERE u.org_id = $1 AND EXISTS \
+                        (SELECT 1 FROM users o WHERE o.email = u.email AND o.operator AND o.removed_at IS NULL)";
+            let both: Vec<sql::Id> = sql::all(tx, "look for the operators", both, values![org.as_str()]).await?;
+            admins.retain(|admin| both.iter().all(|row| row.id != admin.recipient));
+        }
+        Ok(admins)
     }
 }
 

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, HashSet};
 
 use chrono::{DateTime, TimeDelta, Utc};
-use holdfast_core::{ConnectorId, Health, OrgId, ports::StoreError};
+use holdfast_core::{ConnectorId, Health, OrgId, notify::Topic, ports::StoreError};
 use sea_orm::{ConnectionTrait, FromQueryResult};
 use serde_json::{Value, json};
 
-use super::{ADMINS, MailKind, MailStage, NewItem, NewMail, ROWS, Recipient};
+use super::{MailKind, MailStage, NewItem, NewMail, ROWS};
 use crate::{
     sql::{self, failed, micros, values},
     store::{Kind, Store},
@@ -48,11 +48,11 @@ pub enum Gathered {
 }
 
 #[derive(FromQueryResult)]
-struct Notice {
+pub(super) struct Notice {
     id: String,
-    connector_id: String,
-    epoch: i64,
-    payload: Value,
+    pub(super) connector_id: String,
+    pub(super) epoch: i64,
+    pub(super) payload: Value,
     created_at: DateTime<Utc>,
     health: Option<String>,
     epoch_now: Option<i64>,
@@ -63,11 +63,43 @@ impl Notice {
         Health::parse(self.health.as_deref()?)
     }
 
+    /// Whether what it is to tell still stands.
+    pub(super) fn stands(&self, kind: MailKind) -> bool {
+        let (health, epoch) = (self.health(), self.epoch_now == Some(self.epoch));
+        match kind {
+            MailKind::NeedsYou | MailKind::StillWaiting => health == Some(Health::AuthFailed) && epoch,
+            MailKind::BackAgain => health == Some(Health::Connected),
+            _ => health == Some(Health::Connected) && epoch,
+        }
+    }
+
     /// The moment of the change.
-    fn at(&self) -> DateTime<Utc> {
+    pub(super) fn at(&self) -> DateTime<Utc> {
         self.payload["at"].as_str().and_then(|at| at.parse().ok()).unwrap_or(self.created_at)
     }
 }
+
+/// Marks notices in this column: they have been turned into messages.
+pub(super) async fn done_in(
+    tx: &impl ConnectionTrait,
+    column: &str,
+    at: DateTime<Utc>,
+    notices: &[Notice],
+) -> Result<(), StoreError> {
+    for some in notices.chunks(ROWS) {
+        let places: Vec<String> = (2..2 + some.len()).map(|place| format!("${place}")).collect();
+        let done = format!("UPDATE outbox SET {column} = $1 WHERE id IN ({})", places.join(", "));
+        let mut values = values![micros(at)];
+        values.extend(some.iter().map(|notice| sea_orm::Value::from(notice.id.as_str())));
+        sql::run(tx, "mark notices", done, values).await?;
+    }
+    Ok(())
+}
+
+/// Of an item: it told of a failure.
+const FAILURE: &str = "(i.kind = 'needs_you' OR i.kind LIKE 'still_waiting:%')";
+/// A reminder stands under the messages of so many connectors; a header is no list of all.
+const ANSWERED: usize = 10;
 
 /// A message that has told somebody of a failure.
 #[derive(FromQueryResult)]
@@ -86,11 +118,6 @@ impl Store {
         gathered_before: DateTime<Utc>,
         limit: u64,
     ) -> Result<Vec<(OrgId, MailKind)>, StoreError> {
-        #[derive(FromQueryResult)]
-        struct Row {
-            org_id: String,
-            effect: String,
-        }
         let notices = MailKind::ALL.iter().filter_map(|kind| kind.notice());
         let notices = notices.map(|effect| format!("'{effect}'")).collect::<Vec<_>>().join(", ");
         let sql = format!(
@@ -102,6 +129,20 @@ impl Store {
         );
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let values = values![micros(gathered_before), micros(at), limit];
+        self.due_kinds(sql, values).await
+    }
+
+    /// Orgs and effects that a statement finds, as kinds.
+    pub(super) async fn due_kinds(
+        &self,
+        sql: impl Into<String>,
+        values: Vec<sea_orm::Value>,
+    ) -> Result<Vec<(OrgId, MailKind)>, StoreError> {
+        #[derive(FromQueryResult)]
+        struct Row {
+            org_id: String,
+            effect: String,
+        }
         let rows: Vec<Row> = sql::all(self.db(), "look for what is to be told", sql, values).await?;
         Ok(rows.into_iter().filter_map(|row| Some((row.org_id.into(), MailKind::of_notice(&row.effect)?))).collect())
     }
@@ -131,13 +172,7 @@ impl Store {
             MailKind::BackAgain => self.gather_recoveries(&tx, gather, &notices).await?,
             _ => self.gather_for_admins(&tx, gather, &notices).await?,
         };
-        for some in notices.chunks(ROWS) {
-            let places: Vec<String> = (2..2 + some.len()).map(|place| format!("${place}")).collect();
-            let done = format!("UPDATE outbox SET done_at = $1 WHERE id IN ({})", places.join(", "));
-            let mut values = values![micros(gather.at)];
-            values.extend(some.iter().map(|notice| sea_orm::Value::from(notice.id.as_str())));
-            sql::run(&tx, doing, done, values).await?;
-        }
+        done_in(&tx, "done_at", gather.at, &notices).await?;
         if matches!(gathered, Gathered::Made(_) | Gathered::Nobody) {
             let close = "UPDATE mail_windows SET until_at = $3 WHERE org_id = $1 AND kind = $2";
             let until = micros(gather.at + gather.window);
@@ -155,23 +190,25 @@ impl Store {
         gather: &Gather<'_>,
         notices: &[Notice],
     ) -> Result<Gathered, StoreError> {
-        let health = if gather.kind == MailKind::NeedsYou { Health::AuthFailed } else { Health::Connected };
-        let standing = |notice: &&Notice| notice.health() == Some(health) && notice.epoch_now == Some(notice.epoch);
+        let standing = |notice: &&Notice| notice.stands(gather.kind);
         let failures: Vec<(ConnectorId, &Notice)> =
             notices.iter().filter(standing).map(|notice| (notice.connector_id.as_str().into(), notice)).collect();
         if failures.is_empty() {
             return Ok(Gathered::Nothing);
         }
-        let item = |(connector, notice): &'_ (ConnectorId, &Notice)| (connector.clone(), notice.epoch, notice.at());
-        let items: Vec<_> = failures.iter().map(item).collect();
-        let items: Vec<NewItem<'_>> = items
-            .iter()
-            .map(|(connector, epoch, at)| NewItem { org: gather.org, connector, epoch: *epoch, since: *at, at: *at })
-            .collect();
-        let sql = format!(
-            "SELECT u.id AS user_id, u.id AS recipient FROM users u WHERE u.org_id = $1 AND {ADMINS} ORDER BY u.id"
-        );
-        let admins: Vec<Recipient> = sql::all(tx, "look for the admins", sql, values![gather.org.as_str()]).await?;
+        // Of a connector whose reminders came together, the last one says it all.
+        let last = |at: usize| failures[at + 1..].iter().all(|(connector, _)| *connector != failures[at].0);
+        let failures: Vec<_> = (0..failures.len()).filter(|at| last(*at)).map(|at| &failures[at]).collect();
+        let item = |(connector, notice): &(ConnectorId, &Notice)| NewItem {
+            org: gather.org,
+            connector: connector.clone(),
+            epoch: notice.epoch,
+            since: notice.at(),
+            at: notice.at(),
+            days: notice.payload["days"].as_i64(),
+        };
+        let items: Vec<NewItem<'_>> = failures.into_iter().map(item).collect();
+        let admins = self.admins_to_tell(tx, gather.org, gather.kind.topic(), gather.at).await?;
         let mail = |org, kind, stage| NewMail {
             org,
             user: None,
@@ -180,6 +217,7 @@ impl Store {
             about: json!({}),
             answers: Vec::new(),
             stage,
+            later: None,
             items: items.clone(),
         };
         let stage = if gather.sends { MailStage::Queued } else { MailStage::Unsent };
@@ -187,6 +225,8 @@ impl Store {
             let mail = NewMail {
                 user: admin.user_id.as_deref(),
                 recipient: &admin.recipient,
+                later: admin.later,
+                answers: self.told_before(tx, gather, &admin.recipient, &items).await?,
                 ..mail(Some(gather.org), gather.kind, stage)
             };
             self.insert_mail(tx, gather.domain, gather.at, &mail).await?;
@@ -194,9 +234,13 @@ impl Store {
         if !admins.is_empty() {
             return Ok(Gathered::Made(admins.len()));
         }
+        // Nobody wants to hear it, which is something else than that nobody is there.
+        if !self.admins_to_tell(tx, gather.org, Some(Topic::Failures), gather.at).await?.is_empty() {
+            return Ok(Gathered::Nothing);
+        }
         let nobody = mail(Some(gather.org), gather.kind, MailStage::Nobody);
         self.insert_mail(tx, gather.domain, gather.at, &nobody).await?;
-        // The operators hear of it once it has ended.
+        // The operators hear of it when it fails, and of an end once it has come.
         if gather.kind != MailKind::NeedsYou {
             return Ok(Gathered::Nobody);
         }
@@ -211,6 +255,34 @@ impl Store {
         Ok(Gathered::Nobody)
     }
 
+    /// Of a reminder: the messages that this person has had about the same failures, under which it stands.
+    async fn told_before(
+        &self,
+        tx: &impl ConnectionTrait,
+        gather: &Gather<'_>,
+        recipient: &str,
+        items: &[NewItem<'_>],
+    ) -> Result<Vec<String>, StoreError> {
+        let mut answers: Vec<String> = Vec::new();
+        if gather.kind != MailKind::StillWaiting {
+            return Ok(answers);
+        }
+        let sql = format!(
+            "SELECT m.message_id AS id FROM mail_items i JOIN mails m ON m.id = i.mail_id \
+             WHERE i.connector_id = $1 AND i.epoch = $2 AND i.recipient = $3 AND {FAILURE} AND i.dropped IS NULL \
+             AND (m.state IN ('sent', 'sending') OR m.unsure) ORDER BY m.created_at"
+        );
+        for item in items.iter().take(ANSWERED) {
+            let values = values![item.connector.as_str(), item.epoch, recipient];
+            for before in sql::all::<sql::Id>(tx, "look who was told", sql.as_str(), values).await? {
+                if !answers.contains(&before.id) {
+                    answers.push(before.id);
+                }
+            }
+        }
+        Ok(answers)
+    }
+
     async fn gather_recoveries(
         &self,
         tx: &impl ConnectionTrait,
@@ -218,21 +290,24 @@ impl Store {
         notices: &[Notice],
     ) -> Result<Gathered, StoreError> {
         let standing = |notice: &&Notice| {
-            notice.health() == Some(Health::Connected) && notice.created_at > gather.at - gather.recovery_is_news_for
+            notice.stands(gather.kind) && notice.created_at > gather.at - gather.recovery_is_news_for
         };
         // `unsure`: it may have arrived. The failure's epoch is the one before: nothing else moves it in between.
         let sql = format!(
             "SELECT m.user_id, m.message_id, i.since FROM mail_items i JOIN mails m ON m.id = i.mail_id \
-             JOIN users u ON u.id = m.user_id \
-             WHERE i.connector_id = $1 AND i.org_id = $2 AND i.epoch = $3 AND i.kind = 'needs_you' \
-             AND i.dropped IS NULL AND (m.state IN ('sent', 'sending') OR m.unsure) AND {ADMINS} ORDER BY m.created_at"
+             WHERE i.connector_id = $1 AND i.org_id = $2 AND i.epoch = $3 AND {FAILURE} AND m.user_id IS NOT NULL \
+             AND i.dropped IS NULL AND (m.state IN ('sent', 'sending') OR m.unsure) ORDER BY m.created_at"
         );
+        let admins = self.admins_to_tell(tx, gather.org, gather.kind.topic(), gather.at).await?;
         // By person, then by connector: of two recoveries of one connector the newer is told.
         let mut told: BTreeMap<String, BTreeMap<ConnectorId, (&Notice, ToldBefore)>> = BTreeMap::new();
         for notice in notices.iter().filter(standing) {
             let values = values![notice.connector_id.as_str(), gather.org.as_str(), notice.epoch - 1];
             let before: Vec<ToldBefore> = sql::all(tx, "look who was told", sql.as_str(), values).await?;
             for before in before {
+                if admins.iter().all(|admin| admin.recipient != before.user_id) {
+                    continue;
+                }
                 let of_person = told.entry(before.user_id.clone()).or_default();
                 let newer = of_person
                     .get(&ConnectorId::from(notice.connector_id.as_str()))
@@ -250,9 +325,9 @@ impl Store {
                 }
             }
             let item = |(connector, (notice, before)): (&'_ ConnectorId, &(&Notice, ToldBefore))| {
-                (connector.clone(), notice.epoch, before.since, notice.at())
+                let (since, at) = (before.since, notice.at());
+                NewItem { org: gather.org, connector: connector.clone(), epoch: notice.epoch, since, at, days: None }
             };
-            let items: Vec<_> = connectors.iter().map(item).collect();
             let mail = NewMail {
                 org: Some(gather.org),
                 user: Some(user),
@@ -261,16 +336,8 @@ impl Store {
                 about: json!({}),
                 answers,
                 stage: if gather.sends { MailStage::Queued } else { MailStage::Unsent },
-                items: items
-                    .iter()
-                    .map(|(connector, epoch, since, at)| NewItem {
-                        org: gather.org,
-                        connector,
-                        epoch: *epoch,
-                        since: *since,
-                        at: *at,
-                    })
-                    .collect(),
+                later: admins.iter().find(|admin| admin.recipient == *user).and_then(|admin| admin.later),
+                items: connectors.iter().map(item).collect(),
             };
             self.insert_mail(tx, gather.domain, gather.at, &mail).await?;
         }

@@ -6,7 +6,7 @@ use holdfast_core::{OrgId, ports::StoreError};
 use sea_orm::FromQueryResult;
 use serde_json::json;
 
-use super::{ADMINS, MailKind, MailStage, NewMail, Recipient};
+use super::{MailKind, MailStage, NewMail};
 use crate::{
     provider_migrations,
     sql::{self, failed, micros, values},
@@ -88,10 +88,7 @@ impl Store {
         let open: Option<sql::Id> = sql::one(&tx, doing, open, values![id, org.as_str()]).await?;
         let mut told = None;
         if taken > 0 && open.is_some() {
-            let admins = format!(
-                "SELECT u.id AS user_id, u.id AS recipient FROM users u WHERE u.org_id = $1 AND {ADMINS} ORDER BY u.id"
-            );
-            let admins: Vec<Recipient> = sql::all(&tx, doing, admins, values![org.as_str()]).await?;
+            let admins = self.admins_to_tell(&tx, org, MailKind::MustReconnect.topic(), tell.at).await?;
             for admin in &admins {
                 let mail = NewMail {
                     org: Some(org),
@@ -101,10 +98,14 @@ impl Store {
                     about: json!({ "migration": id, "reminder": untold.reminder }),
                     answers: Vec::new(),
                     stage: if tell.sends { MailStage::Queued } else { MailStage::Unsent },
+                    later: admin.later,
                     items: Vec::new(),
                 };
                 let _id = self.insert_mail(&tx, tell.domain, tell.at, &mail).await?;
             }
+            let about = json!({ "migration": id, "reminder": untold.reminder });
+            let when = (tell.domain, tell.at);
+            self.tell_channel(&tx, when, org, MailKind::MustReconnect, &about, Vec::new()).await?;
             told = Some(admins.len());
         }
         tx.commit().await.map_err(failed(doing))?;

@@ -46,7 +46,7 @@ pub struct ClaimedMail {
     pub created_at: DateTime<Utc>,
     /// The connectors that it is about, those left out already excepted; the oldest first.
     pub items: Vec<MailItem>,
-    claim: String,
+    pub(super) claim: String,
 }
 
 /// A connector that a message is about.
@@ -177,7 +177,6 @@ impl Store {
 
     /// Takes the message that is due for longest, for as long as the lease lasts. `None`: there is none that nobody is at.
     pub async fn claim_mail(&self, at: DateTime<Utc>, lease: Duration) -> Result<Option<ClaimedMail>, StoreError> {
-        let doing = "claim a mail";
         let now = sql::now_ms(self.backend());
         let skip = if self.kind() == Kind::Postgres { " FOR UPDATE SKIP LOCKED" } else { "" };
         let claim = self.id("claim");
@@ -188,7 +187,18 @@ impl Store {
              RETURNING id, org_id, user_id, recipient, kind, about, message_id, answers, unsure, attempts, created_at"
         );
         let values = values![micros(at), claim.as_str(), whole_ms(lease)];
-        let Some(row) = sql::one::<Row>(self.db(), doing, take, values).await? else { return Ok(None) };
+        self.mail_with_items(take, values, claim.clone()).await
+    }
+
+    /// The message that a statement finds or takes, with its items.
+    pub(super) async fn mail_with_items(
+        &self,
+        sql: impl Into<String>,
+        values: Vec<sea_orm::Value>,
+        claim: String,
+    ) -> Result<Option<ClaimedMail>, StoreError> {
+        let doing = "claim a mail";
+        let Some(row) = sql::one::<Row>(self.db(), doing, sql, values).await? else { return Ok(None) };
         let items = "SELECT i.org_id, i.connector_id, i.epoch, i.since, i.\"at\", c.health, c.epoch AS epoch_now \
                      FROM mail_items i LEFT JOIN connectors c ON c.id = i.connector_id AND c.org_id = i.org_id \
                      WHERE i.mail_id = $1 AND i.dropped IS NULL ORDER BY i.since, i.connector_id";
@@ -272,7 +282,7 @@ impl Store {
             "UPDATE mail_windows SET until_at = COALESCE((SELECT MIN(m.next_at) {together} = $3 AND m.state = 'waiting'), $4) \
              WHERE org_id = $1 AND kind = $5 \
              AND until_at > COALESCE((SELECT MIN(m.next_at) {together} = $3 AND m.state = 'waiting'), $4) \
-             AND NOT EXISTS (SELECT 1 {together} = $3 AND (m.state IN ('queued', 'sending', 'sent') OR m.unsure)) \
+             AND NOT EXISTS (SELECT 1 {together} = $3 AND (m.state IN ('queued', 'held', 'sending', 'sent') OR m.unsure)) \
              AND NOT EXISTS (SELECT 1 {together} > $3)"
         );
         let values = values![org.as_str(), mail.kind.as_str(), micros(mail.created_at), micros(at), notice];

@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use holdfast_core::{ConnectorId, OrgId, ports::StoreError};
 use sea_orm::FromQueryResult;
 
-use super::{MailKind, MailStage};
+use super::{MailKind, MailStage, channel::CHANNEL};
 use crate::{
     sql::{self, Number, nonsense, values},
     store::Store,
@@ -77,6 +77,7 @@ struct Row {
     state: String,
     org_name: Option<String>,
     user_name: Option<String>,
+    recipient: String,
     email: Option<String>,
     address: Option<String>,
     error: Option<String>,
@@ -103,6 +104,7 @@ impl TryFrom<Row> for Told {
         // Left out of a message that went to others about other connectors.
         let stage = if row.dropped.is_some() { MailStage::Dropped } else { row.stage()? };
         let who = row.user_name.clone().filter(|name| !name.is_empty()).or_else(|| row.email.clone());
+        let who = who.or_else(|| (row.recipient == CHANNEL).then(|| "The Slack channel".to_owned()));
         Ok(Self {
             kind: row.kind()?,
             message_id: row.message_id,
@@ -116,7 +118,7 @@ impl TryFrom<Row> for Told {
     }
 }
 
-const COLUMNS: &str = "m.id, m.message_id, m.kind, m.state, o.name AS org_name, u.name AS user_name, u.email, m.address, m.error, \
+const COLUMNS: &str = "m.id, m.message_id, m.kind, m.state, o.name AS org_name, u.name AS user_name, m.recipient, u.email, m.address, m.error, \
                        m.created_at, m.settled_at, m.next_at";
 
 impl Store {
@@ -160,7 +162,7 @@ impl Store {
                 stage: row.stage()?,
                 at: row.settled_at.unwrap_or(row.created_at),
                 org: row.org_name,
-                address: row.address.or(row.email),
+                address: row.address.or(row.email).or((row.recipient == CHANNEL).then(|| "Slack".to_owned())),
                 why: row.error,
             })
         };

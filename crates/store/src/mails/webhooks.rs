@@ -5,7 +5,7 @@ use holdfast_core::{ConnectorId, OrgId, ports::StoreError};
 use sea_orm::{ConnectionTrait, FromQueryResult};
 use serde_json::{Value, json};
 
-use super::{ADMINS, MailKind, Recipient, Tell};
+use super::{MailKind, Tell};
 use crate::{
     sql::{self, failed, micros, values},
     store::Store,
@@ -87,7 +87,7 @@ impl Store {
         Ok(told)
     }
 
-    /// A message to each admin of the org, in the transaction that takes the mark for it.
+    /// A message to each of the org's people who are told of this, and to its channel, in the transaction that takes the mark for it.
     pub(crate) async fn tell_admins(
         &self,
         tx: &impl ConnectionTrait,
@@ -96,12 +96,11 @@ impl Store {
         kind: MailKind,
         about: &Value,
     ) -> Result<(), StoreError> {
-        let admins = format!(
-            "SELECT u.id AS user_id, u.id AS recipient FROM users u WHERE u.org_id = $1 AND {ADMINS} ORDER BY u.id"
-        );
-        let admins: Vec<Recipient> = sql::all(tx, "look for an org's admins", admins, values![org.as_str()]).await?;
-        for admin in &admins {
+        for admin in &self.admins_to_tell(tx, org, kind.topic(), tell.at).await? {
             self.tell_one(tx, tell, Some(org), admin, kind, about).await?;
+        }
+        if kind.topic().is_some() {
+            self.tell_channel(tx, (&tell.domain, tell.at), org, kind, about, Vec::new()).await?;
         }
         Ok(())
     }
@@ -148,6 +147,39 @@ impl Store {
             })
         };
         Ok(row.and_then(trouble))
+    }
+
+    /// The same of a connector, where deliveries are turned away.
+    pub async fn turned_away_of(
+        &self,
+        org: &OrgId,
+        connector: &ConnectorId,
+    ) -> Result<Option<WebhookTrouble>, StoreError> {
+        let sql = "SELECT id FROM webhook_endpoints WHERE org_id = $1 AND connector_id = $2 AND deleted_at IS NULL \
+                   AND (gone_at IS NOT NULL OR warned_at IS NOT NULL) ORDER BY gone_at, id LIMIT 1";
+        let values = values![org.as_str(), connector.as_str()];
+        let endpoint: Option<sql::Id> = sql::one(self.db(), "look for a webhook's trouble", sql, values).await?;
+        match endpoint {
+            Some(endpoint) => self.find_webhook_trouble(org, &endpoint.id, false).await,
+            None => Ok(None),
+        }
+    }
+
+    /// Whether this person is about to be told that the connector has failed.
+    pub async fn failure_is_about_to_be_told(
+        &self,
+        org: &OrgId,
+        connector: &ConnectorId,
+        user: &str,
+    ) -> Result<bool, StoreError> {
+        let sql = "SELECT o.id FROM outbox o JOIN connectors c ON c.id = o.connector_id AND c.epoch = o.epoch \
+                   WHERE o.org_id = $1 AND o.connector_id = $2 AND o.effect = 'mail_admins' AND o.done_at IS NULL \
+                   UNION ALL SELECT m.id FROM mail_items i JOIN mails m ON m.id = i.mail_id \
+                   JOIN connectors c ON c.id = i.connector_id AND c.epoch = i.epoch \
+                   WHERE i.org_id = $1 AND i.connector_id = $2 AND i.recipient = $3 AND i.kind = 'needs_you' \
+                   AND i.dropped IS NULL AND m.settled_at IS NULL LIMIT 1";
+        let values = values![org.as_str(), connector.as_str(), user];
+        Ok(sql::one::<sql::Id>(self.db(), "look what is about to be told", sql, values).await?.is_some())
     }
 
     async fn untold_webhooks(&self, at: DateTime<Utc>, most: i64) -> Result<Vec<Untold>, StoreError> {

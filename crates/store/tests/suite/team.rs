@@ -13,6 +13,7 @@ use crate::harness::{TestDatabase, moment, on_both};
 on_both! {
     of_owners_who_remove_each_other_at_once_one_stays,
     of_owners_who_step_down_at_once_one_stays,
+    of_operators_who_leave_at_once_one_stays,
     an_invitation_is_accepted_once,
     an_invitation_that_is_withdrawn_while_it_is_accepted_is_one_of_both,
     a_reset_sets_one_password_and_voids_the_others,
@@ -23,15 +24,12 @@ fn tell(at: i64) -> Tell {
 }
 
 async fn person(store: &Store, org: &OrgId, email: &str, role: Role) -> String {
-    let user = NewUser {
-        org: org.clone(),
-        email: email.to_owned(),
-        name: None,
-        role,
-        operator: false,
-        password_hash: None,
-        at: moment(0),
-    };
+    added(store, org, email, role, false).await
+}
+
+async fn added(store: &Store, org: &OrgId, email: &str, role: Role, operator: bool) -> String {
+    let (org, email) = (org.clone(), email.to_owned());
+    let user = NewUser { org, email, name: None, role, operator, password_hash: None, at: moment(0) };
     store.create_user(&user).await.unwrap().unwrap()
 }
 
@@ -78,6 +76,24 @@ async fn of_owners_who_step_down_at_once_one_stays(db: Arc<TestDatabase>) {
     assert_eq!(ends, [TeamChange::Done, TeamChange::LastOwner]);
     assert_eq!(owners(&store, &org).await, 1);
     assert_eq!(store.set_role(&org, "user_none", Role::Admin, None, moment(2)).await.unwrap(), TeamChange::Nobody);
+}
+
+async fn of_operators_who_leave_at_once_one_stays(db: Arc<TestDatabase>) {
+    let (store, other) = (db.store().await, db.replica("two").await);
+    let (acme, globex) = (store.ensure_org("Acme").await.unwrap(), store.ensure_org("Globex").await.unwrap());
+    let (a, b) = (
+        added(&store, &acme, "a@x.example", Role::Viewer, true).await,
+        added(&store, &globex, "b@x.example", Role::Viewer, true).await,
+    );
+
+    let (one, two) = tokio::join!(
+        store.remove_user(&acme, &a, Some(&a), moment(1)),
+        other.remove_user(&globex, &b, Some(&b), moment(1))
+    );
+
+    let mut ends = [one.unwrap(), two.unwrap()];
+    ends.sort_by_key(|end| *end != TeamChange::Done);
+    assert_eq!(ends, [TeamChange::Done, TeamChange::LastOperator]);
 }
 
 /// An invitation, with a link of this number.

@@ -11,7 +11,7 @@ use holdfast_core::{
 };
 use holdfast_store::{
     DueCount, ExchangeOutcomes, JobCount, Kind, LifeboatState, MailFailure, MailKind, MailStage, MailTrouble,
-    OpenIncident, Replica,
+    OpenIncident, Replica, SuppressedAddress,
 };
 use serde::Serialize;
 
@@ -144,6 +144,15 @@ struct InstancePage {
     lifeboat: LifeboatLine,
     mails_open: u64,
     mails: Vec<MailLine>,
+    refused: Vec<RefusedLine>,
+}
+
+/// An address that gets no mail any more.
+#[derive(Serialize)]
+struct RefusedLine {
+    address: String,
+    since: Moment,
+    why: String,
 }
 
 #[derive(Serialize)]
@@ -211,6 +220,7 @@ async fn show(State(app): State<Arc<App>>, person: Person) -> Result<Response, T
     let now = known.now;
     let jobs = store.count_jobs().await?;
     let mut mails = store.mail_failures(MAILS).await?;
+    let refused = store.suppressed_addresses(MAILS).await?;
     mails.retain(|failure| now - failure.at < FAILED_LATELY);
     let ahead = known.ahead.num_milliseconds();
     let off = length(Duration::from_millis(ahead.unsigned_abs()));
@@ -245,8 +255,13 @@ async fn show(State(app): State<Arc<App>>, person: Person) -> Result<Response, T
         },
         mails_open: store.open_mail_count().await?,
         mails: mails.iter().map(|failure| mail_line(failure, now)).collect(),
+        refused: refused.into_iter().map(|one| refused_line(one, now)).collect(),
     };
     Ok(View::of(&person, Here::Settings, "pages/settings/instance.html", "Instance", &page).show(&app))
+}
+
+fn refused_line(one: SuppressedAddress, now: DateTime<Utc>) -> RefusedLine {
+    RefusedLine { address: one.address, since: Moment::new(one.why.at, now), why: line(&one.why.error, LONGEST_WHY) }
 }
 
 fn replica_line(replica: &Replica, now: DateTime<Utc>) -> ReplicaLine {
@@ -299,6 +314,7 @@ fn mail_line(failure: &MailFailure, now: DateTime<Utc>) -> MailLine {
     MailLine {
         what: match failure.kind {
             MailKind::NeedsYou => "Connector needs you",
+            MailKind::StillWaiting => "Still waiting",
             MailKind::BackAgain => "Back again",
             MailKind::AppRefused => "OAuth app refused",
             MailKind::ExpiresSoon | MailKind::LastDay => "Access ends",
@@ -312,6 +328,9 @@ fn mail_line(failure: &MailFailure, now: DateTime<Utc>) -> MailLine {
             MailKind::NewSignIn => "New sign-in",
             MailKind::SecondFactor => "Two-factor sign-in",
             MailKind::KeyMade => "API key made",
+            MailKind::AddressSuppressed => "Address refused",
+            MailKind::ChannelStopped => "Slack stopped",
+            MailKind::Test => "Test",
         },
         org: failure.org.clone(),
         address: failure.address.clone(),

@@ -12,7 +12,7 @@ use axum::{
     response::{IntoResponse, Redirect, Response},
 };
 use holdfast_core::Role;
-use holdfast_store::{Invitation, InvitationNow, MailStage, Member, TeamChange};
+use holdfast_store::{Invitation, InvitationNow, MailStage, Member, TeamChange, User};
 use serde::{Deserialize, Serialize};
 use tracing::info;
 
@@ -85,6 +85,8 @@ struct Row {
     two_factor: bool,
     since: Moment,
     seen: Option<Moment>,
+    /// Why their address gets no mail any more, and since when.
+    refused: Option<(String, Moment)>,
     /// What the reader can make of them; empty: nothing else.
     roles: Vec<Choice>,
     removable: bool,
@@ -132,6 +134,11 @@ async fn page(
     let now = app.seams.clock.now();
     let members = app.store.members(person.org()).await?;
     let invitations = app.store.invitations(person.org()).await?;
+    let addressees = app.store.addressees(person.org()).await?;
+    let refused = |user: &User| {
+        let why = addressees.iter().find(|one| one.id == user.id)?.suppressed.as_ref()?;
+        Some((words::sentence(&why.error), Moment::new(why.at, now)))
+    };
     let owners = members.iter().filter(|member| member.user.role == Role::Owner).count();
     let last = |member: &Member| member.user.role == Role::Owner && owners == 1;
     let row = |member: &Member| {
@@ -147,6 +154,7 @@ async fn page(
             role: words::role(user.role),
             operator: user.operator,
             two_factor: user.second_factor,
+            refused: refused(user),
             since: Moment::new(user.created_at, now),
             seen: if own { Some(Moment::new(now, now)) } else { Moment::maybe(member.seen_at, now) },
             roles: roles.collect(),
@@ -221,7 +229,7 @@ fn state_of(invitation: &Invitation, now: InvitationNow) -> (Badge, Option<Strin
     }
     let Some((stage, why)) = &invitation.mail else { return ((IDLE, "Invited").into(), None) };
     let (tone, word) = match stage {
-        MailStage::Queued | MailStage::Sending => (IDLE, "Mail on its way"),
+        MailStage::Queued | MailStage::Held | MailStage::Posted | MailStage::Sending => (IDLE, "Mail on its way"),
         MailStage::Waiting => (WARN, "Mail put off"),
         MailStage::Sent => (GOOD, "Mailed"),
         MailStage::Refused | MailStage::GivenUp | MailStage::Nobody => (BAD, "Mail not delivered"),
@@ -268,6 +276,12 @@ fn refused(person: &Person, change: TeamChange) -> Result<(), Trouble> {
             StatusCode::CONFLICT,
             "The last owner stays",
             "Somebody has to be there who can make others owners. Make somebody else an owner first.",
+        )),
+        TeamChange::LastOperator => Err(Trouble::told(
+            person,
+            StatusCode::CONFLICT,
+            "The last operator stays",
+            "Nobody else runs this installation. Whoever has the machine makes another operator first: holdfast user create --operator.",
         )),
     }
 }
