@@ -143,7 +143,7 @@ impl Store {
         keep_recovery(tx, doing, &id, recovery).await?;
         let done = "DELETE FROM second_factor_setups WHERE session_id = $1";
         sql::run(tx, doing, done, values![session]).await?;
-        self.tell_factor(tx, tell, owner.user, json!({ "what": "on" })).await?;
+        self.tell_factor(tx, tell, owner.user, &json!({ "what": "on" })).await?;
         self.audit_address(tx, owner.email, "second_factor.turned_on", true).await?;
         Ok(Proven::Yes)
     }
@@ -184,7 +184,7 @@ impl Store {
             Ok(id) => {
                 sql::run(&tx, doing, "DELETE FROM recovery_codes WHERE factor_id = $1", values![id.as_str()]).await?;
                 keep_recovery(&tx, doing, &id, recovery).await?;
-                self.tell_factor(&tx, tell, owner.user, json!({ "what": "codes" })).await?;
+                self.tell_factor(&tx, tell, owner.user, &json!({ "what": "codes" })).await?;
                 self.audit_address(&tx, owner.email, "second_factor.codes_renewed", true).await?;
                 Proven::Yes
             }
@@ -205,7 +205,7 @@ impl Store {
         let proven = match self.prove_within(&tx, doing, owner, proof, tell).await? {
             Ok(id) => {
                 sql::run(&tx, doing, "DELETE FROM second_factors WHERE id = $1", values![id]).await?;
-                self.tell_factor(&tx, tell, owner.user, json!({ "what": "off" })).await?;
+                self.tell_factor(&tx, tell, owner.user, &json!({ "what": "off" })).await?;
                 self.audit_address(&tx, owner.email, "second_factor.turned_off", true).await?;
                 Proven::Yes
             }
@@ -220,7 +220,7 @@ impl Store {
         let tx = self.transaction(doing).await?;
         let gone = sql::run(&tx, doing, "DELETE FROM second_factors WHERE email = $1", values![owner.email]).await?;
         if gone > 0 {
-            self.tell_factor(&tx, tell, owner.user, json!({ "what": "reset" })).await?;
+            self.tell_factor(&tx, tell, owner.user, &json!({ "what": "reset" })).await?;
             self.audit_address(&tx, owner.email, "second_factor.reset", false).await?;
         }
         tx.commit().await.map_err(failed(doing))?;
@@ -231,7 +231,7 @@ impl Store {
     pub async fn tell_of_guesses(&self, user: &str, tell: &Tell) -> Result<(), StoreError> {
         let doing = "tell of guesses";
         let tx = self.transaction(doing).await?;
-        self.tell_factor(&tx, tell, user, json!({ "what": "guessed" })).await?;
+        self.tell_factor(&tx, tell, user, &json!({ "what": "guessed" })).await?;
         tx.commit().await.map_err(failed(doing))
     }
 
@@ -300,7 +300,7 @@ impl Store {
                     return Ok(Err(Proven::Wrong));
                 }
                 let left = recovery_left(tx, doing, &row.id).await?;
-                self.tell_factor(tx, tell, owner.user, json!({ "what": "recovery", "left": left })).await?;
+                self.tell_factor(tx, tell, owner.user, &json!({ "what": "recovery", "left": left })).await?;
                 self.audit_address(tx, owner.email, "second_factor.recovery_used", true).await?;
             }
         }
@@ -327,9 +327,9 @@ impl Store {
         tx: &impl ConnectionTrait,
         tell: &Tell,
         user: &str,
-        about: Value,
+        about: &Value,
     ) -> Result<(), StoreError> {
-        self.tell_person(tx, tell, user, MailKind::SecondFactor, &about).await
+        self.tell_person(tx, tell, user, MailKind::SecondFactor, about).await
     }
 }
 

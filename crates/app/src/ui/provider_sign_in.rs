@@ -137,7 +137,7 @@ async fn back(
 /// Why somebody whom the provider knows does not get in.
 #[derive(Clone, Copy)]
 enum No {
-    NoAddress,
+    Unaddressed,
     NotVerified,
     Domain,
     /// The address is linked to somebody else there.
@@ -163,7 +163,7 @@ async fn arrive(
         }
     }
     let Some(email) = somebody.email.as_deref().filter(|email| mailbox::is_address(email)) else {
-        return Ok(Err(No::NoAddress));
+        return Ok(Err(No::Unaddressed));
     };
     if !somebody.verified {
         return Ok(Err(No::NotVerified));
@@ -225,7 +225,7 @@ impl No {
     fn page(self, app: &App, visitor: &Visitor, config: &OidcConfig, somebody: &Somebody) -> Response {
         let (name, email) = (config.name.as_str(), somebody.email.as_deref().unwrap_or_default());
         let (title, text) = match self {
-            Self::NoAddress => (
+            Self::Unaddressed => (
                 "Your address is not known",
                 format!(
                     "{name} does not say which e-mail address you have. Whoever runs it has to share it with Holdfast."

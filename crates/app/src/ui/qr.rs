@@ -1,5 +1,7 @@
 //! A QR code as the path of an SVG: drawn here, so that what is in it goes to nobody.
 
+use std::fmt::Write as _;
+
 use qrcode::{Color, EcLevel, QrCode};
 use serde::Serialize;
 
@@ -23,7 +25,8 @@ impl Qr {
             let mut x = 0;
             for run in row.chunk_by(|a, b| a == b) {
                 if run[0] == Color::Dark {
-                    path.push_str(&format!("M{} {}h{}v1h-{}z", x + QUIET, y + QUIET, run.len(), run.len()));
+                    write!(path, "M{} {}h{}v1h-{}z", x + QUIET, y + QUIET, run.len(), run.len())
+                        .expect("a text takes whatever is written");
                 }
                 x += run.len();
             }
