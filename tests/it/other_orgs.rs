@@ -75,7 +75,9 @@ impl Acme {
 async fn kept(db: &Database, but: &str) -> BTreeMap<String, Vec<String>> {
     let mut content = db.content().await;
     content.remove("replicas");
-    content.values_mut().for_each(|rows| rows.retain(|row| !row.contains(but)));
+    for rows in content.values_mut() {
+        rows.retain(|row| !row.contains(but));
+    }
     content
 }
 

@@ -97,7 +97,7 @@ async fn an_admin_adds_somebody_and_takes_them_out_again(db: Arc<Database>) {
     assert!(cleo.open(HERE).await.text.contains("What you are told"));
     assert!(!cleo.open(HERE).await.text.contains("You are told nothing"));
 
-    let page = ada.submit_and_go_on(HERE, &format!("{to}/{}/remove", id), &[]).await;
+    let page = ada.submit_and_go_on(HERE, &format!("{to}/{id}/remove"), &[]).await;
     assert!(page.text.contains("They are told no more"), "{}", page.text);
     assert!(cleo.open(HERE).await.text.contains("You are told nothing"));
 }

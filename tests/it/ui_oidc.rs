@@ -162,8 +162,8 @@ impl Scene {
         let issuer = format!("http://{}", listener.local_addr().unwrap());
         let app = TestApp::builder(db).with(|config| smtp.configure(config)).with(|config| {
             let oidc = &mut config.sign_in.oidc;
-            oidc.issuer = issuer.clone();
-            oidc.client_id = "holdfast".to_owned();
+            oidc.issuer.clone_from(&issuer);
+            "holdfast".clone_into(&mut oidc.client_id);
             oidc.client_secret = Some(SECRET.into());
             "Tidewater ID".clone_into(&mut oidc.name);
             change(config);

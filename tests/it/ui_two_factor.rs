@@ -172,7 +172,7 @@ async fn a_code_is_good_once_and_around_its_time(db: Arc<Database>) {
     let app = TestApp::start(&db).await;
     let ada = app.somebody(Role::Member).await;
     let (phone, _) = set_up(&app, &ada).await;
-    app.clock.advance(Duration::from_secs(60));
+    app.clock.advance(Duration::from_mins(1));
 
     let code = phone.code(&app, 0);
     let browser = half(&app, &ada.email, "/").await;
@@ -234,7 +234,7 @@ async fn guessing_codes_is_slowed_down_and_told(db: Arc<Database>) {
     let message = smtp.messages_to(&ada.email).await.pop().unwrap();
     assert_eq!(message.subject, "Somebody may have your password (Holdfast)");
 
-    app.clock.advance(Duration::from_secs(60));
+    app.clock.advance(Duration::from_mins(1));
     let _in = step(&app, &browser, "code", &phone.code(&app, 0)).await.expect(303);
 }
 

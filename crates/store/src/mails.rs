@@ -289,14 +289,14 @@ struct NewItem<'a> {
 
 /// Who is told.
 #[derive(Clone)]
-struct Recipient {
+struct To {
     user_id: Option<String>,
     recipient: String,
     /// When they want to hear of it; `None`: now.
     later: Option<DateTime<Utc>>,
 }
 
-impl Recipient {
+impl To {
     fn now(user: &str) -> Self {
         Self { user_id: Some(user.to_owned()), recipient: user.to_owned(), later: None }
     }
@@ -320,7 +320,7 @@ impl Store {
         tx: &impl ConnectionTrait,
         tell: &Tell,
         org: Option<&OrgId>,
-        to: &Recipient,
+        to: &To,
         kind: MailKind,
         about: &Value,
     ) -> Result<String, StoreError> {
@@ -434,29 +434,19 @@ impl Store {
         org: &OrgId,
         topic: Option<Topic>,
         at: DateTime<Utc>,
-    ) -> Result<Vec<Recipient>, StoreError> {
+    ) -> Result<Vec<To>, StoreError> {
         let all = addressees(tx, org).await?;
-        Ok(match topic {
-            Some(topic) => {
-                let later = |one: &Addressee| Some(one.habits.when(topic, at)).filter(|when| *when > at);
-                told_of(&all, topic)
-                    .into_iter()
-                    .map(|one| Recipient { later: later(one), ..Recipient::now(&one.id) })
-                    .collect()
-            }
-            None => {
-                let told = all.iter().filter(|one| one.is_admin() && one.suppressed.is_none());
-                told.map(|one| Recipient::now(&one.id)).collect()
-            }
-        })
+        let Some(topic) = topic else {
+            let told = all.iter().filter(|one| one.is_admin() && one.suppressed.is_none());
+            return Ok(told.map(|one| To::now(&one.id)).collect());
+        };
+        let later = |one: &Addressee| Some(one.habits.when(topic, at)).filter(|when| *when > at);
+        let told = told_of(&all, topic).into_iter();
+        Ok(told.map(|one| To { later: later(one), ..To::now(&one.id) }).collect())
     }
 
     /// The operators, and the addresses beside them that are none of theirs.
-    async fn operators_to_tell(
-        &self,
-        tx: &impl ConnectionTrait,
-        also: &[String],
-    ) -> Result<Vec<Recipient>, StoreError> {
+    async fn operators_to_tell(&self, tx: &impl ConnectionTrait, also: &[String]) -> Result<Vec<To>, StoreError> {
         #[derive(FromQueryResult)]
         struct Row {
             id: String,
@@ -469,13 +459,13 @@ impl Store {
         let suppressed = "SELECT address AS id FROM refused_addresses WHERE suppressed_at IS NOT NULL";
         let suppressed: Vec<sql::Id> = sql::all(tx, "look for the operators", suppressed, values![]).await?;
         let is_suppressed = |address: &str| suppressed.iter().any(|row| row.id == address);
-        let mut all: Vec<Recipient> =
-            users.iter().filter(|user| !is_suppressed(&user.email)).map(|user| Recipient::now(&user.id)).collect();
+        let mut all: Vec<To> =
+            users.iter().filter(|user| !is_suppressed(&user.email)).map(|user| To::now(&user.id)).collect();
         for address in also.iter().map(|address| address.trim().to_lowercase()) {
             let known =
                 users.iter().any(|user| user.email == address) || all.iter().any(|one| one.recipient == address);
             if !known && !is_suppressed(&address) {
-                all.push(Recipient { user_id: None, recipient: address, later: None });
+                all.push(To { user_id: None, recipient: address, later: None });
             }
         }
         Ok(all)

@@ -48,8 +48,8 @@ async fn a_channel_is_told_of_failures_and_of_their_end_whatever_the_mail_server
     receiver.hears(1).await;
     until(
         "it is tried again",
-        async || (post.app.advance(Duration::from_secs(60)), receiver.told().len()),
-        |(_, n)| *n == 2,
+        async || (post.app.advance(Duration::from_mins(1)), receiver.told().len()),
+        |((), n)| *n == 2,
     )
     .await;
     let said = text(&receiver, 1);

@@ -100,7 +100,7 @@ async fn attempt(app: &App, org: &OrgId, channel: &Channel, text: &str) -> Resul
         Ok(holdfast_core::ports::Changed::No) => {}
         // What was taken is not sent again for the want of a note.
         Err(trouble) => {
-            warn!(error = format!("{:#}", anyhow::Error::new(trouble)), "could not note an attempt at a channel")
+            warn!(error = format!("{:#}", anyhow::Error::new(trouble)), "could not note an attempt at a channel");
         }
     }
     Ok(sent)

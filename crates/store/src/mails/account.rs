@@ -4,7 +4,7 @@ use holdfast_core::{OrgId, ports::StoreError};
 use sea_orm::{ConnectionTrait, FromQueryResult};
 use serde_json::{Value, json};
 
-use super::{MailKind, Recipient, Tell};
+use super::{MailKind, Tell, To};
 use crate::{
     sql::{self, failed, micros, values},
     store::Store,
@@ -55,7 +55,7 @@ impl Store {
         kind: MailKind,
         about: &Value,
     ) -> Result<(), StoreError> {
-        let to = Recipient::now(user);
+        let to = To::now(user);
         self.tell_one(tx, tell, None, &to, kind, about).await.map(|_| ())
     }
 
@@ -69,7 +69,7 @@ impl Store {
         kind: MailKind,
         about: &Value,
     ) -> Result<String, StoreError> {
-        let to = Recipient { user_id: None, recipient: address.to_owned(), later: None };
+        let to = To { user_id: None, recipient: address.to_owned(), later: None };
         self.tell_one(tx, tell, Some(org), &to, kind, about).await
     }
 

@@ -7,7 +7,7 @@ use holdfast_core::{AppId, OrgId, ports::StoreError};
 use sea_orm::{ConnectionTrait, FromQueryResult};
 use serde_json::json;
 
-use super::{MailKind, MailStage, NewMail, Recipient};
+use super::{MailKind, MailStage, NewMail, To};
 use crate::{
     sql::{self, failed, micros, nonsense, values},
     store::Store,
@@ -209,7 +209,7 @@ impl Store {
         app: &AppId,
         operators: &[String],
         at: DateTime<Utc>,
-    ) -> Result<Vec<Recipient>, StoreError> {
+    ) -> Result<Vec<To>, StoreError> {
         let Some(org) = org else { return self.operators_to_tell(tx, operators).await };
         let mut admins = self.admins_to_tell(tx, org, MailKind::AppRefused.topic(), at).await?;
         if app.org().is_none() {
