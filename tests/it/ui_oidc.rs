@@ -17,11 +17,13 @@ use base64::{
     Engine as _,
     engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD},
 };
+use chrono::TimeDelta;
 use holdfast_app::{
     admin::{self, Ask},
     config::{Config, SecondFactorBy},
 };
 use holdfast_core::{Role, ports::Clock as _};
+use holdfast_store::{NewInvitation, Tell};
 use holdfast_tests::{
     browser::{Browser, Page},
     database::Database,
@@ -321,6 +323,9 @@ async fn somebody_new_is_invited_or_becomes_what_the_operator_has_said(db: Arc<D
     assert_eq!(scene.sign_in(&Browser::new(), "/sign-in").await.status, 303);
     let ada = scene.app.app.store.find_users_by_email(ADA).await.unwrap().remove(0);
     assert_eq!((ada.org_name.as_str(), ada.role, ada.operator), ("Acme", Role::Viewer, false));
+    // Nor do they come back by themselves.
+    admin::run(&scene.app.app, Ask::UserRemove { email: ADA.to_owned(), org: None }).await.unwrap();
+    scene.is_refused(403, "You have no account here").await;
 }
 
 async fn a_token_that_proves_nothing_signs_nobody_in(db: Arc<Database>) {
@@ -413,6 +418,25 @@ async fn passwords_can_be_for_operators_alone(db: Arc<Database>) {
     let page = scene.app.try_to_sign_in(&Browser::new(), ADA, PASSWORD).await;
     assert!(page.status == 422 && page.says("only operators have passwords. Use Tidewater ID."), "{}", page.text);
     let _in = scene.app.signed_in("op@acme.example").await;
+    // An invitation makes no account with a password either, whatever is sent to it.
+    let ada = scene.app.app.store.find_users_by_email(ADA).await.unwrap().remove(0);
+    let new = NewInvitation {
+        org: &ada.org,
+        email: "eve@acme.example",
+        role: Role::Member,
+        by: &ada.id,
+        expires_at: scene.app.clock.now() + TimeDelta::days(1),
+    };
+    let tell = Tell { at: scene.app.clock.now(), domain: "hub.example".to_owned(), sends: true };
+    let _invited = scene.app.app.store.invite(&new, &tell).await.unwrap();
+    scene.app.app.mail_due().await.unwrap();
+    let link = scene.smtp.messages_to("eve@acme.example").await.pop().unwrap().link_to("/invitation/");
+    let eve = Browser::new();
+    let csrf = eve.open(&scene.app.at("/sign-in")).await.form("/sign-in/provider").value("csrf").unwrap().to_owned();
+    let path = scene.app.at(Url::parse(&link).unwrap().path());
+    let page = eve.submit(&path, &[("csrf", &*csrf), ("name", "Eve"), ("password", "another good password")]).await;
+    assert!(page.says("Continue with Tidewater ID"), "{} {}", page.status, page.text);
+    assert!(scene.app.app.store.find_users_by_email("eve@acme.example").await.unwrap().is_empty());
     assert_eq!(scene.sign_in(&Browser::new(), "/sign-in").await.status, 303);
 }
 

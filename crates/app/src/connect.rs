@@ -96,12 +96,12 @@ fn secret_of(link: &str) -> &str {
 
 /// A new link for this connector.
 pub async fn make_link(app: &App, connector: &Snapshot, return_url: Option<String>) -> Result<Link, Problem> {
-    link_for(app, connector, return_url, LINK_LIFE).await
+    link_for(app, connector, return_url, LINK_LIFE, true).await
 }
 
 /// The same for a person who hands it on in a mail or a chat: it can wait.
 pub(crate) async fn make_link_by_hand(app: &App, connector: &Snapshot) -> Result<Link, Problem> {
-    link_for(app, connector, None, LINK_LIFE_BY_HAND).await
+    link_for(app, connector, None, LINK_LIFE_BY_HAND, true).await
 }
 
 async fn link_for(
@@ -109,6 +109,7 @@ async fn link_for(
     connector: &Snapshot,
     return_url: Option<String>,
     life: TimeDelta,
+    asked_for: bool,
 ) -> Result<Link, Problem> {
     let text = keys::secret_text("", app.seams.random.as_ref());
     let text = text.expose_secret();
@@ -124,6 +125,7 @@ async fn link_for(
         user: None,
         at,
         expires_at,
+        asked_for,
     };
     app.store.create_session(&session).await?;
     Ok(Link { url: app.url(&format!("connect/{text}")), expires_at })
@@ -142,7 +144,7 @@ pub async fn reconnect_url(app: &App, connector: &Snapshot, may_connect: bool) -
     {
         return Ok(link.url);
     }
-    let link = make_link(app, connector, None).await?;
+    let link = link_for(app, connector, None, LINK_LIFE, false).await?;
     let mut links = app.links.0.lock().expect("no panic happens while it is held");
     links.retain(|_, (_, link)| link.expires_at > soon);
     links.insert(connector.connector.clone(), (connector.epoch, link.clone()));

@@ -155,15 +155,24 @@ pub(crate) async fn redeem(app: &App, config: &OidcConfig, bound: &Bound<'_>, co
         Bad::Nonce => Fault::NotProven("it belongs to another sign-in"),
     })?;
     let about = match (&claims.about.email, &facts.userinfo_endpoint, &tokens.access_token) {
-        (None, Some(url), Some(token)) => userinfo(app, url, token, &claims.sub).await?,
+        (email, Some(url), Some(token)) if email.is_none() || !claims.about.says_whether_verified() => {
+            userinfo(app, url, token, &claims.sub).await?
+        }
         _ => claims.about.clone(),
     };
     Ok(Somebody {
         subject: claims.sub,
         verified: about.is_verified(),
-        email: about.email.map(|email| email.trim().to_lowercase()),
+        email: about.email.as_deref().and_then(plain),
         name: about.name.or(claims.about.name),
     })
+}
+
+/// As accounts have addresses. One with a letter that only looks like another one when it is small (the sign of Kelvin, for
+/// one, becomes a `k`) is nobody's.
+fn plain(email: &str) -> Option<String> {
+    let small = email.trim().to_lowercase();
+    (small == email.trim().to_ascii_lowercase()).then_some(small)
 }
 
 #[derive(Deserialize)]
@@ -320,4 +329,15 @@ async fn ask(
         status,
         if status.is_success() { document.context("its answer is no JSON")? } else { document.unwrap_or_default() },
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::plain;
+
+    #[test]
+    fn an_address_that_only_looks_like_another_one_is_nobodys() {
+        assert_eq!(plain(" Kim@Acme.example ").as_deref(), Some("kim@acme.example"));
+        assert_eq!(plain("\u{212a}im@acme.example"), None);
+    }
 }

@@ -202,6 +202,10 @@ impl Beside {
                 error!("the drain took too long: an exchange or a write that is under way may be lost");
             }
         }
+        // What the last requests used.
+        if let Err(error) = usage::round(app).await {
+            warn!(%error, "could not note what connectors were used for");
+        }
         app.stop.cancel();
         for task in self.tasks {
             if let Err(error) = task.await {

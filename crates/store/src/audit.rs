@@ -230,6 +230,11 @@ impl Store {
         Ok(())
     }
 
+    /// Somebody gave a wrong code for this address, after the right password.
+    pub async fn audit_wrong_second_factor(&self, email: &str) -> Result<(), StoreError> {
+        self.audit_address(self.db(), email, "second_factor.failed", false).await
+    }
+
     /// Somebody gave a wrong password for this address.
     pub async fn audit_failed_sign_in(&self, email: &str) -> Result<(), StoreError> {
         self.audit_address(self.db(), &email.trim().to_lowercase(), "person.sign_in_failed", false).await

@@ -72,7 +72,7 @@ impl Store {
             "SELECT t.connector_id AS connector, c.provider, c.account, c.name, t.\"at\" AS failed_at, \
              (SELECT MIN(m.settled_at) FROM mail_items i JOIN mails m ON m.id = i.mail_id \
              WHERE i.connector_id = t.connector_id AND i.kind = 'needs_you' AND i.since >= t.\"at\" \
-             AND m.state = 'sent') AS mailed_at, \
+             AND m.state = 'sent' AND m.user_id IS NOT NULL) AS mailed_at, \
              (SELECT MIN(r.\"at\") FROM timeline r WHERE r.org_id = t.org_id AND r.connector_id = t.connector_id \
              AND r.{OF_HEALTH} AND r.outcome = 'connected' AND r.\"at\" > t.\"at\") AS repaired_at \
              FROM timeline t JOIN connectors c ON c.id = t.connector_id \

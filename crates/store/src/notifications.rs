@@ -11,6 +11,7 @@ use holdfast_core::{
 };
 use sea_orm::{ConnectionTrait, FromQueryResult};
 use serde_json::{Value, json};
+use tracing::warn;
 
 use crate::{
     sql::{self, failed, micros, nonsense, values},
@@ -121,7 +122,11 @@ impl TryFrom<Row> for Addressee {
     type Error = StoreError;
 
     fn try_from(row: Row) -> Result<Self, StoreError> {
-        let habits = row.habits().ok_or_else(|| nonsense("notification_settings", "one of them", &row.id))?;
+        // What a later version has written keeps nobody's mail from being sent.
+        let habits = row.habits().unwrap_or_else(|| {
+            warn!(user.id = row.id, "what {} wants to hear cannot be read: they hear everything, at once", row.id);
+            Habits::default()
+        });
         let suppression = |at| Suppression { at, error: row.error.clone().unwrap_or_default() };
         Ok(Self {
             role: Role::parse(&row.role).ok_or_else(|| nonsense("users", "role", &row.id))?,

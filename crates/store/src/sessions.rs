@@ -54,6 +54,8 @@ pub struct NewSession {
     pub at: DateTime<Utc>,
     /// End of the link.
     pub expires_at: DateTime<Utc>,
+    /// Somebody wanted this link; else it only stands in an answer, and the audit log says nothing of it.
+    pub asked_for: bool,
 }
 
 /// The start of a consent.
@@ -227,7 +229,7 @@ impl Store {
         let tx = self.transaction(doing).await?;
         sql::run(&tx, doing, sql, values).await?;
         // What somebody begins for themselves is told of when it ends.
-        if new.way == Way::Link {
+        if new.way == Way::Link && new.asked_for {
             let now = json!({ "until": new.expires_at });
             self.audit_connector(&tx, &new.org, &new.connector, "connect_link.made", (Value::Null, now)).await?;
         }

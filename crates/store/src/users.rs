@@ -144,6 +144,13 @@ impl Store {
         Ok(added.ok_or(EmailTaken))
     }
 
+    /// Whether somebody of this address was of the org, and is no more.
+    pub async fn has_left(&self, org: &OrgId, email: &str) -> Result<bool, StoreError> {
+        let sql = "SELECT id FROM users WHERE org_id = $1 AND email = $2 AND removed_at IS NOT NULL";
+        let values = values![org.as_str(), email.trim().to_lowercase()];
+        Ok(sql::one::<sql::Id>(self.db(), "look who has left", sql, values).await?.is_some())
+    }
+
     /// The same within a transaction; `None`: the address is taken.
     pub(crate) async fn add_person(
         &self,

@@ -12,6 +12,7 @@ use super::*;
 on_both! {
     each_form_leaves_its_lines_in_the_audit_log,
     each_call_leaves_its_lines_in_the_audit_log,
+    an_answer_that_names_a_link_leaves_no_line,
     signing_in_and_joining_leave_lines_of_whoever_does_it,
     what_is_connected_by_a_link_is_done_by_whoever_has_it,
     the_audit_log_is_of_one_org_on_pages_in_exports_and_in_the_api,
@@ -501,4 +502,19 @@ async fn the_audit_log_is_of_one_org_on_pages_in_exports_and_in_the_api(db: Arc<
     let lacks = house.app.key_with(&["connectors:read"]).await;
     let _lacks = house.app.call(Method::GET, "/audit", Some(&lacks), None).await.problem(403, "missing_scope");
     let _bad = house.app.call(Method::GET, "/audit?cursor=x", Some(&key), None).await.problem(422, "invalid");
+}
+
+async fn an_answer_that_names_a_link_leaves_no_line(db: Arc<Database>) {
+    let house = House::new(&db).await;
+    let id = house.app.import("acme").await;
+    house.app.fail(&id).await;
+    let before = lines(&house).await;
+
+    for _ in 0..3 {
+        let told = house.app.token(&id).await.problem(409, "connector_auth_failed");
+        assert!(told.text_of("reconnect_url").contains("/connect/"), "{}", told.text);
+        house.app.advance(std::time::Duration::from_hours(1));
+    }
+
+    assert_eq!(since(&house, &before).await, []);
 }

@@ -140,7 +140,7 @@ fn an_identity_provider_is_told_whole_or_not_at_all() {
     }
     for (more, words) in [
         ("scopes = ['email']", "have to hold openid"),
-        ("name = ''", "must not be empty"),
+        ("name = ''", "allowed is a text"),
         ("domains = ['@acme.example']", "is no domain"),
         ("first_time_role = 'viewer'", "both are set, or neither is"),
         ("first_time_org = 'Acme'\nfirst_time_role = 'owner'", "nobody becomes an owner"),

@@ -264,6 +264,7 @@ pub(crate) async fn begin(
         user: Some(user.to_owned()),
         at,
         expires_at: at + LINK_LIFE,
+        asked_for: true,
     };
     if matches!(asked.auth, Auth::OAuth2(_)) && app.apps.for_consent(&snapshot.org, &snapshot.provider).await?.is_none()
     {

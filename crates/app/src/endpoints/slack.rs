@@ -57,11 +57,20 @@ pub(super) async fn tell(
         Err(trouble) => {
             error!(mail.id = mail.id, error = format!("{trouble:#}"), "message {} could not be put together", mail.id);
             let detail = "Something of ours is in trouble.".to_owned();
-            return Ok(Err(Failed { code: "ours", detail, status: None, not_before: None }));
+            let failed = Err(Failed { code: "ours", detail, status: None, not_before: None });
+            settle(app, &mail, &failed, is_last(job.attempts)).await?;
+            return Ok(failed.map(|_| Outcome::Done));
         }
     };
     let sent = attempt(app, &job.org, &channel, &text).await?;
-    settle(app, &mail, &sent, is_last(job.attempts)).await?;
+    let settled = settle(app, &mail, &sent, is_last(job.attempts)).await;
+    match (&sent, settled) {
+        // What was taken is not sent again for the want of a note.
+        (Ok(_), Err(trouble)) => {
+            warn!(mail.id = mail.id, error = format!("{trouble:#}"), "could not note that a message was taken");
+        }
+        (_, settled) => settled?,
+    }
     Ok(sent.map(|_| Outcome::Done))
 }
 

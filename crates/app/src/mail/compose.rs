@@ -530,9 +530,9 @@ async fn webhook_stopped(app: &App, mail: &ClaimedMail, reader: &Reader) -> anyh
     let Some(trouble) = app.store.find_webhook_trouble(org, endpoint, not_sent).await? else { return Ok(None) };
     let Some(view) = app.store.find_connector(org, trouble.connector.as_str()).await? else { return Ok(None) };
     // EM-01: the mail about the failure names both.
-    if view.snapshot.health == Health::AuthFailed && !not_sent && wants_failures(app, org, reader).await? {
+    if view.snapshot.health == Health::AuthFailed && !not_sent && wants_failures(app, org, mail).await? {
         let connector = &view.snapshot.connector;
-        if app.store.failure_is_about_to_be_told(org, connector, &reader.id).await? {
+        if app.store.failure_is_about_to_be_told(org, connector, &mail.recipient).await? {
             return Ok(None);
         }
     }
@@ -571,9 +571,10 @@ async fn webhook_stopped(app: &App, mail: &ClaimedMail, reader: &Reader) -> anyh
     Ok(Some(render(&app.views, &context)?))
 }
 
-async fn wants_failures(app: &App, org: &OrgId, reader: &Reader) -> anyhow::Result<bool> {
+async fn wants_failures(app: &App, org: &OrgId, mail: &ClaimedMail) -> anyhow::Result<bool> {
     let all = app.store.addressees(org).await?;
-    Ok(told_of(&all, Topic::Failures).iter().any(|one| one.id == reader.id))
+    // The channel is told of all failures.
+    Ok(mail.user.is_none() || told_of(&all, Topic::Failures).iter().any(|one| one.id == mail.recipient))
 }
 
 async fn endpoint_stopped(app: &App, mail: &ClaimedMail, reader: &Reader) -> anyhow::Result<Option<Rendered>> {

@@ -221,7 +221,10 @@ impl App {
         };
         let address = outgoing.to.clone();
         let Err(failure) = transport.send(&outgoing).await else {
-            self.store.note_accepted_address(&address).await?;
+            // It is sent: nothing that fails from here on may send it again.
+            if let Err(error) = self.store.note_accepted_address(&address).await {
+                warn!(mail.id = mail.id, error = format!("{error:#}"), "could not note that an address is good");
+            }
             return Ok(MailOutcome::Sent { address });
         };
         Ok(match failure.kind {

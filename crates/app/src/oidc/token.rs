@@ -85,6 +85,11 @@ pub(super) struct About {
 }
 
 impl About {
+    /// Else the userinfo endpoint may.
+    pub(super) fn says_whether_verified(&self) -> bool {
+        !self.email_verified.is_null()
+    }
+
     pub(super) fn is_verified(&self) -> bool {
         self.email_verified == Value::Bool(true) || self.email_verified == "true"
     }

@@ -191,10 +191,15 @@ async fn accept(
     Posted(form): Posted<Form>,
 ) -> Result<Response, Trouble> {
     let worth = look(&app, &visitor, person.clone(), &token).await?;
+    let vouched = person.as_ref().is_some_and(|person| person.session.by_provider);
     let (invitation, accept, also) = match (worth, person) {
         (Worth::Join(invitation), Some(person)) => {
             let also = std::iter::once(person.user.id.clone()).chain(person.session.also).collect();
             (invitation, Accept::Known(person.user.id), also)
+        }
+        // The page has no form then, only the way to the provider.
+        (Worth::New(invitation), _) if provider(&app).1 => {
+            return Ok(page(&app, &visitor, &token, Worth::New(invitation), "", Problems::default()));
         }
         (Worth::New(invitation), _) => {
             let name = form.name.trim();
@@ -215,7 +220,7 @@ async fn accept(
             if joined.second_factor && matches!(accept, Accept::New { .. }) {
                 return second_step::ask(&app, visitor.jar.clone(), &joined, also, "/").await;
             }
-            let jar = begin(&app, visitor.jar.clone(), &headers, &joined, also, Came::Otherwise).await?;
+            let jar = begin(&app, visitor.jar.clone(), &headers, &joined, also, Came::Otherwise { vouched }).await?;
             Ok((jar, Redirect::to("/")).into_response())
         }
         // Somebody was faster, or has taken it back a moment ago: the page says which.

@@ -217,6 +217,10 @@ async fn join(
         warn!("sign_in.oidc.first_time_org names no organisation that is there");
         return Ok(None);
     };
+    // Whom people have taken out, people bring back: by an invitation.
+    if app.store.has_left(&org, email).await? {
+        return Ok(None);
+    }
     let new = NewUser { org, email: email.to_owned(), name, role, operator: false, password_hash: None, at: now };
     Ok(app.store.create_user(&new).await?.ok())
 }

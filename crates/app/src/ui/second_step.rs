@@ -103,6 +103,7 @@ impl<'a> Typed<'a> {
 /// One more wrong code of somebody: those who guess have their password, so they are told when it looks like it.
 pub(super) async fn wrong(app: &App, user: &User) -> Result<(), StoreError> {
     warn!(user.id = user.id, "a wrong second factor of {}", user.id);
+    app.store.audit_wrong_second_factor(&user.email).await?;
     if throttle::just_spent(app, &Subject::second_factor(&user.email)).await? {
         app.store.tell_of_guesses(&user.id, &app.telling()).await?;
     }

@@ -124,7 +124,7 @@ async fn set_up(
     let Some(id) = app.store.create_first_user(&first).await? else { return Err(done()) };
     info!(user.id = id, "the first owner was made");
     let user = app.store.find_user(&id).await?.ok_or_else(done)?;
-    let jar = begin(&app, visitor.jar.clone(), &headers, &user, Vec::new(), Came::Otherwise).await?;
+    let jar = begin(&app, visitor.jar.clone(), &headers, &user, Vec::new(), Came::Otherwise { vouched: false }).await?;
     Ok((jar, Redirect::to("/")).into_response())
 }
 

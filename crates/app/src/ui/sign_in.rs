@@ -208,8 +208,9 @@ pub(super) enum Came {
     SignedIn(Option<SocketAddr>),
     /// As the identity provider says, from there. As above.
     Vouched(Option<SocketAddr>),
-    /// By a link that made their account: there is nothing that it could be told from.
-    Otherwise,
+    /// By a link that made their account: there is nothing that it could be told from. `vouched`: the provider had vouched
+    /// for them in another org.
+    Otherwise { vouched: bool },
 }
 
 /// Signs this browser in, with a cookie that nobody has seen before. Whoever was signed in here before is signed out.
@@ -234,7 +235,7 @@ pub(super) async fn begin(
             let from = throttle::outside(peer).map(|ip| ip.to_string());
             Some(json!({ "browser": in_words(browser.as_deref()), "from": from }))
         }
-        Came::Otherwise => None,
+        Came::Otherwise { .. } => None,
     };
     let telling = app.telling();
     let news = about.as_ref().map(|about| (&telling, about));
@@ -243,7 +244,7 @@ pub(super) async fn begin(
     let session = NewBrowserSession {
         user: user.id.clone(),
         also,
-        by_provider: matches!(came, Came::Vouched(_)),
+        by_provider: matches!(came, Came::Vouched(_) | Came::Otherwise { vouched: true }),
         token_hash: keys::hash(token.expose_secret()),
         browser,
         at,

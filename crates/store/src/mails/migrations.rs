@@ -106,7 +106,9 @@ impl Store {
             let about = json!({ "migration": id, "reminder": untold.reminder });
             let when = (tell.domain, tell.at);
             self.tell_channel(&tx, when, org, MailKind::MustReconnect, &about, Vec::new()).await?;
-            told = Some(admins.len());
+            // Nobody wants to hear it, which is something else than that nobody is there.
+            let unwanted = admins.is_empty() && !self.admins_to_tell(&tx, org, None, tell.at).await?.is_empty();
+            told = (!unwanted).then_some(admins.len());
         }
         tx.commit().await.map_err(failed(doing))?;
         Ok(told)

@@ -175,14 +175,15 @@ impl Store {
         Ok(due.is_some())
     }
 
-    /// Takes the message that is due for longest, for as long as the lease lasts. `None`: there is none that nobody is at.
+    /// Takes the message that is due for longest, for as long as the lease lasts. `None`: there is none that nobody is at. One
+    /// that was kept back counts as made when it was due: that it waited is nothing to give it up for.
     pub async fn claim_mail(&self, at: DateTime<Utc>, lease: Duration) -> Result<Option<ClaimedMail>, StoreError> {
         let now = sql::now_ms(self.backend());
         let skip = if self.kind() == Kind::Postgres { " FOR UPDATE SKIP LOCKED" } else { "" };
         let claim = self.id("claim");
         let take = format!(
             "UPDATE mails SET unsure = (unsure OR state = 'sending'), state = 'sending', claim = $2, \
-             claimed_until_ms = {now} + $3, attempts = attempts + 1 \
+             created_at = CASE WHEN state = 'held' THEN next_at ELSE created_at END, claimed_until_ms = {now} + $3, attempts = attempts + 1 \
              WHERE id = (SELECT id FROM mails WHERE {OPEN}{now}) ORDER BY next_at, id LIMIT 1{skip}) \
              RETURNING id, org_id, user_id, recipient, kind, about, message_id, answers, unsure, attempts, created_at"
         );

@@ -83,6 +83,7 @@ async fn no_secret_stands_in_the_database_file() {
         user: None,
         at: moment(0),
         expires_at: moment(600),
+        asked_for: true,
     };
     store.create_session(&session).await.unwrap();
     let start = StartSession {

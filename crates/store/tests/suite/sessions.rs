@@ -25,6 +25,7 @@ async fn session(store: &Store, org: &OrgId, connector: &ConnectorId, link: u8) 
         user: Some("user_1".to_owned()),
         at: moment(0),
         expires_at: moment(3600),
+        asked_for: true,
     };
     store.create_session(&new).await.unwrap()
 }

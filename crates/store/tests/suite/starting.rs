@@ -76,6 +76,7 @@ async fn taken_by(store: &Store, id: &ConnectorId) -> String {
         user: Some("user_1".to_owned()),
         at: moment(0),
         expires_at: moment(3600),
+        asked_for: true,
     };
     let session = store.create_session(&new).await.unwrap();
     let start = StartSession {

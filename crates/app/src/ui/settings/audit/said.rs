@@ -106,6 +106,7 @@ fn did(action: &str) -> Option<(&'static str, bool)> {
         "second_factor.turned_off" => ("turned two-factor sign-in off", false),
         "second_factor.codes_renewed" => ("made new recovery codes", false),
         "second_factor.recovery_used" => ("used a recovery code", false),
+        "second_factor.failed" => ("gave a wrong code for", true),
         "second_factor.reset" => ("turned two-factor sign-in off for", true),
         "session.ended" => ("signed out a browser of", true),
         "session.others_ended" => ("signed out all other browsers of", true),

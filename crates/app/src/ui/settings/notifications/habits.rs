@@ -89,7 +89,7 @@ fn means(topic: Topic) -> &'static str {
         Topic::Reminders => "It still waits, after 1, 3, 7 and 14 days",
         Topic::Recoveries => "It works again, where you were told of the failure",
         Topic::Ending => "Access ends soon, or has to be renewed by a day",
-        Topic::Webhooks => "A webhook, an event endpoint or the channel has stopped",
+        Topic::Webhooks => "A webhook or an event endpoint has stopped",
     }
 }
 
