@@ -302,7 +302,7 @@ async fn the_agents_of_a_connector_are_named_where_they_matter(db: Arc<Database>
         |page: &Page| page.read().named("tr").into_iter().find(|row| row.text().contains("Support")).unwrap().text();
 
     let home = ada.open("/connectors").await.expect(200);
-    assert!(row(&home).contains("Tagger, Triage <1> and 1 more"), "{}", row(&home));
+    assert!(row(&home).contains("Tagger (Paused), Triage <1> and 1 more"), "{}", row(&home));
     let agents = part(&ada.open(&path).await, "agents");
     assert_eq!(agents.text(), "Agents Tagger Paused Triage <1> Active Writer Active");
     assert_eq!(agents.link("Triage <1>"), Some(format!("/agents/{one}")));

@@ -316,7 +316,7 @@ pub(crate) fn a_role(role: Role) -> &'static str {
 /// What a role may do.
 pub(crate) fn role_means(role: Role) -> &'static str {
     match role {
-        Role::Owner => "everything, owners among it",
+        Role::Owner => "everything, also who is an owner",
         Role::Admin => "connectors, agents, API keys and the team; hears of failures",
         Role::Member => "daily work, such as testing a connector and running an agent",
         Role::Viewer => "looks at everything, changes nothing",

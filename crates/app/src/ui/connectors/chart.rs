@@ -115,8 +115,10 @@ pub(super) struct Strip {
     spells: Vec<Spell>,
     /// So many earlier ones are left out of the table.
     earlier: usize,
-    /// Of the time that it was meant to work: `99.5 %`. `None`: it never was.
+    /// Of the time that it was meant to work: `99.5 %`. `None`: it never was, or has just begun.
     worked: Option<String>,
+    /// How long that was.
+    meant: String,
 }
 
 /// From one change to the next.
@@ -159,11 +161,15 @@ impl Strip {
             width: place(*to).saturating_sub(place(*from)).max(1),
             badge: Badge::of_health(*health, false),
             since: Moment::new(*from, now),
-            length: span(*to - *from).unwrap_or_else(|| "a moment".to_owned()),
+            length: length(*to - *from),
             listed: number >= earlier,
         });
-        Self { width: WIDTH, spells: drawn.collect(), earlier, worked: percent(good, meant) }
+        Self { width: WIDTH, spells: drawn.collect(), earlier, worked: percent(good, meant), meant: length(meant) }
     }
+}
+
+fn length(time: TimeDelta) -> String {
+    span(time).unwrap_or_else(|| "a moment".to_owned())
 }
 
 /// Never rounded up to all of it.
