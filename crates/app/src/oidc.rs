@@ -9,13 +9,9 @@ use std::{
 };
 
 use anyhow::Context as _;
-use base64::{
-    Engine as _,
-    engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD},
-};
-use futures::StreamExt as _;
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use holdfast_core::{
-    exchange::code_challenge,
+    exchange::{client_basic, code_challenge, secret_header},
     ports::{Body, HttpRequest},
 };
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
@@ -197,12 +193,7 @@ async fn tokens(app: &App, config: &OidcConfig, facts: &Facts, bound: &Bound<'_>
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/x-www-form-urlencoded"));
     match secret {
         Some(secret) if basic => {
-            // RFC 6749 section 2.3.1: both parts are encoded as in a form.
-            let encoded = |text: &str| url::form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
-            let pair = STANDARD.encode(format!("{}:{}", encoded(&config.client_id), encoded(secret)));
-            let mut value = HeaderValue::try_from(format!("Basic {pair}")).context("the client's secret")?;
-            value.set_sensitive(true);
-            headers.insert(header::AUTHORIZATION, value);
+            headers.insert(header::AUTHORIZATION, client_basic(&config.client_id, secret));
         }
         secret => {
             form.push(("client_id", &config.client_id));
@@ -229,10 +220,8 @@ async fn tokens(app: &App, config: &OidcConfig, facts: &Facts, bound: &Bound<'_>
 /// OpenID Connect Core 1.0, section 5.3: of the same person, or it says nothing.
 async fn userinfo(app: &App, url: &Url, token: &SecretString, subject: &str) -> Result<About, Fault> {
     let mut headers = HeaderMap::new();
-    let mut value =
-        HeaderValue::try_from(format!("Bearer {}", token.expose_secret())).context("an access token is a header")?;
-    value.set_sensitive(true);
-    headers.insert(header::AUTHORIZATION, value);
+    let bearer = secret_header(&format!("Bearer {}", token.expose_secret())).context("an access token is a header")?;
+    headers.insert(header::AUTHORIZATION, bearer);
     let (status, document) = ask(app, Method::GET, url, headers, Body::Bytes(bytes::Bytes::new())).await?;
     if !status.is_success() {
         return Err(anyhow::anyhow!("its userinfo endpoint answers {status}").into());
@@ -318,11 +307,7 @@ async fn ask(
     headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
     let request = HttpRequest { method, url: url.clone(), exact: None, headers, body, timeout: TIMEOUT };
     let response = app.seams.http.send(request).await?;
-    let (status, mut pieces, mut all) = (response.status, response.body, Vec::new());
-    while let Some(piece) = pieces.next().await {
-        all.extend_from_slice(&piece?);
-        anyhow::ensure!(all.len() <= MOST_BYTES, "its answer is too large");
-    }
+    let (status, all) = (response.status, response.bytes(MOST_BYTES).await?);
     // An error may be a page.
     let document = serde_json::from_slice(&all);
     Ok((

@@ -7,8 +7,9 @@ mod words;
 
 pub use answer::{TokenAnswer, api_host, merge, read, retry_after};
 pub use refresh_end::first_refresh_end;
-pub(crate) use request::secret_header;
-pub use request::{AuthorizeUrl, Grant, authorize_url, code_challenge, revoke, secrets_of, token_request};
+pub use request::{
+    AuthorizeUrl, Grant, authorize_url, client_basic, code_challenge, revoke, secret_header, secrets_of, token_request,
+};
 
 use std::time::Duration;
 

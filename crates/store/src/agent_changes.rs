@@ -217,15 +217,15 @@ impl Store {
     ) -> Result<Changed, StoreError> {
         let sql = "UPDATE agents SET paused_at = $3, paused_by = $4, missed_at = COALESCE(missed_at, due_at), \
                    due_at = NULL \
-                   WHERE org_id = $1 AND id = $2 AND paused_at IS NULL";
+                   WHERE org_id = $1 AND id = $2 AND paused_at IS NULL RETURNING name AS id";
         let values = values![org.as_str(), id.as_str(), micros(at), by];
         let doing = "pause an agent";
         let tx = self.transaction(doing).await?;
-        if sql::run(&tx, doing, sql, values).await? == 0 {
+        let Some(sql::Id { id: name }) = sql::one(&tx, doing, sql, values).await? else {
             tx.rollback().await.map_err(failed(doing))?;
             return Ok(Changed::No);
-        }
-        self.audit(&tx, Change::new(org, "agent.paused", ("agent", id.as_str(), &name_of(&tx, id).await?))).await?;
+        };
+        self.audit(&tx, Change::new(org, "agent.paused", ("agent", id.as_str(), &name))).await?;
         tx.commit().await.map_err(failed(doing))?;
         self.agent_changed(id);
         Ok(Changed::Yes)

@@ -59,8 +59,12 @@ impl NewConnector {
 
     /// For the audit log.
     fn fields(&self) -> Value {
-        json!({ "provider": self.provider, "account": self.account, "name": self.name, "alias": self.alias })
+        fields(&self.provider, &self.account, &self.name, self.alias.as_deref())
     }
+}
+
+fn fields(provider: &str, account: &str, name: &str, alias: Option<&str>) -> Value {
+    json!({ "provider": provider, "account": account, "name": name, "alias": alias })
 }
 
 /// What became of a [`NewConnector`].
@@ -207,10 +211,7 @@ impl Store {
         let mut held = held.map_or(Secret::Absent, |row| row.secret(&self.inner.sealer));
         let was = "SELECT provider, account, name, alias FROM connectors WHERE id = $1";
         let was: Option<Was> = sql::one(&tx, doing, was, values![id.as_str()]).await?;
-        let was = was.map_or(
-            Value::Null,
-            |was| json!({ "provider": was.provider, "account": was.account, "name": was.name, "alias": was.alias }),
-        );
+        let was = was.map_or(Value::Null, |was| fields(&was.provider, &was.account, &was.name, was.alias.as_deref()));
         self.audit_connector(&tx, org, id, "connector.deleted", (was, Value::Null)).await?;
         // No recovery comes after this: the cause stays until a person binds another connector.
         let now = self.clock().now();

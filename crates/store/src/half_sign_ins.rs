@@ -76,14 +76,17 @@ impl Store {
         row.map(|row| self.half(row)).transpose()
     }
 
+    /// A path of ours that was sealed for this field.
+    pub(crate) fn open_path(&self, doing: &'static str, field: &str, sealed: &[u8]) -> Result<String, StoreError> {
+        let plain = self.inner.sealer.open_for_instance(field, sealed).map_err(|error| because(doing, error))?;
+        String::from_utf8(plain.to_vec()).map_err(|error| because(doing, error))
+    }
+
     fn half(&self, row: Row) -> Result<HalfSignIn, StoreError> {
-        let doing = "open the half of a sign-in";
-        let next =
-            self.inner.sealer.open_for_instance(NEXT, &row.sealed_next).map_err(|error| because(doing, error))?;
         Ok(HalfSignIn {
             also: serde_json::from_value(row.also).map_err(|_| nonsense("half_sign_ins", "also", &row.user_id))?,
             user: row.user_id,
-            next: String::from_utf8(next.to_vec()).map_err(|error| because(doing, error))?,
+            next: self.open_path("open the half of a sign-in", NEXT, &row.sealed_next)?,
             expires_at: row.expires_at,
         })
     }

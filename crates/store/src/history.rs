@@ -8,7 +8,7 @@ use crate::{
     row,
     sql::{self, micros, values},
     store::Store,
-    timeline::DayCount,
+    timeline::{DayCount, OF_HEALTH},
 };
 
 /// From then on, until the next one.
@@ -38,9 +38,6 @@ pub struct Failure {
     /// When it worked again.
     pub repaired_at: Option<DateTime<Utc>>,
 }
-
-/// The lines that say what a connector's health became.
-const OF_HEALTH: &str = "kind IN ('health', 'connected', 'reconnected')";
 
 impl Store {
     /// The changes of a connector's health since then, and the last one before, oldest first.

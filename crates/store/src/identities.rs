@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::{
     mails::{MailKind, Tell},
-    sql::{self, because, failed, micros, values},
+    sql::{self, failed, micros, values},
     store::Store,
 };
 
@@ -94,9 +94,6 @@ impl Store {
         let doing = "take somebody back from the identity provider";
         let sql = "DELETE FROM provider_sign_ins WHERE cookie_hash = $1 AND expires_at > $2 RETURNING sealed_next";
         let row: Option<WayRow> = sql::one(self.db(), doing, sql, values![cookie.to_vec(), micros(at)]).await?;
-        let Some(row) = row else { return Ok(None) };
-        let plain = self.inner.sealer.open_for_instance(NEXT, &row.sealed_next);
-        let plain = plain.map_err(|error| because(doing, error))?;
-        String::from_utf8(plain.to_vec()).map(Some).map_err(|error| because(doing, error))
+        row.map(|row| self.open_path(doing, NEXT, &row.sealed_next)).transpose()
     }
 }

@@ -290,10 +290,8 @@ impl Store {
         let touched = match found.map(|row| row.role()).transpose()? {
             None => Touched::Gone,
             Some(role) if by.is_some_and(|by| by.may_change(role, None)) => {
-                let sql = "UPDATE invitations SET withdrawn_at = $2 WHERE id = $1";
-                sql::run(&tx, doing, sql, values![id, micros(at)]).await?;
-                let email = "SELECT email AS id FROM invitations WHERE id = $1";
-                let email: Option<sql::Id> = sql::one(&tx, doing, email, values![id]).await?;
+                let sql = "UPDATE invitations SET withdrawn_at = $2 WHERE id = $1 RETURNING email AS id";
+                let email: Option<sql::Id> = sql::one(&tx, doing, sql, values![id, micros(at)]).await?;
                 let email = email.map(|row| row.id).unwrap_or_default();
                 let line = Change::new(org, "invitation.withdrawn", ("invitation", id, &email));
                 self.audit(&tx, line.was(json!({ "role": role.as_str() }))).await?;

@@ -8,6 +8,7 @@ use crate::{
     row,
     sql::{self, values},
     store::Store,
+    timeline::OF_HEALTH,
 };
 
 /// The turns of one connector.
@@ -52,7 +53,7 @@ impl Store {
         let last = |outcome: &str| {
             format!(
                 "(SELECT MAX(t.\"at\") FROM timeline t WHERE t.org_id = c.org_id AND t.connector_id = c.id \
-                 AND t.kind IN ('health', 'connected', 'reconnected') AND t.outcome = '{outcome}')"
+                 AND t.{OF_HEALTH} AND t.outcome = '{outcome}')"
             )
         };
         let sql = format!(

@@ -146,11 +146,7 @@ impl Store {
         let tx = self.transaction(doing).await?;
         let id = self.insert_reset(&tx, doing, email, at, expires_at, true).await?;
         mint(&tx, doing, &id, link, at).await?;
-        let people = "SELECT id FROM users WHERE email = $1 AND removed_at IS NULL";
-        for row in sql::all::<sql::Id>(&tx, doing, people, values![email.trim().to_lowercase()]).await? {
-            let nothing = (Value::Null, Value::Null);
-            self.audit_person(&tx, &row.id, "password.reset_link_made", false, nothing).await?;
-        }
+        self.audit_address(&tx, &email.trim().to_lowercase(), "password.reset_link_made", false).await?;
         tx.commit().await.map_err(failed(doing))
     }
 

@@ -143,8 +143,7 @@ impl Store {
         keep_recovery(tx, doing, &id, recovery).await?;
         let done = "DELETE FROM second_factor_setups WHERE session_id = $1";
         sql::run(tx, doing, done, values![session]).await?;
-        self.tell_factor(tx, tell, owner.user, &json!({ "what": "on" })).await?;
-        self.audit_address(tx, owner.email, "second_factor.turned_on", true).await?;
+        self.tell_factor(tx, tell, owner, &json!({ "what": "on" }), ("second_factor.turned_on", true)).await?;
         Ok(Proven::Yes)
     }
 
@@ -184,8 +183,8 @@ impl Store {
             Ok(id) => {
                 sql::run(&tx, doing, "DELETE FROM recovery_codes WHERE factor_id = $1", values![id.as_str()]).await?;
                 keep_recovery(&tx, doing, &id, recovery).await?;
-                self.tell_factor(&tx, tell, owner.user, &json!({ "what": "codes" })).await?;
-                self.audit_address(&tx, owner.email, "second_factor.codes_renewed", true).await?;
+                self.tell_factor(&tx, tell, owner, &json!({ "what": "codes" }), ("second_factor.codes_renewed", true))
+                    .await?;
                 Proven::Yes
             }
             Err(not) => not,
@@ -205,8 +204,8 @@ impl Store {
         let proven = match self.prove_within(&tx, doing, owner, proof, tell).await? {
             Ok(id) => {
                 sql::run(&tx, doing, "DELETE FROM second_factors WHERE id = $1", values![id]).await?;
-                self.tell_factor(&tx, tell, owner.user, &json!({ "what": "off" })).await?;
-                self.audit_address(&tx, owner.email, "second_factor.turned_off", true).await?;
+                self.tell_factor(&tx, tell, owner, &json!({ "what": "off" }), ("second_factor.turned_off", true))
+                    .await?;
                 Proven::Yes
             }
             Err(not) => not,
@@ -220,8 +219,7 @@ impl Store {
         let tx = self.transaction(doing).await?;
         let gone = sql::run(&tx, doing, "DELETE FROM second_factors WHERE email = $1", values![owner.email]).await?;
         if gone > 0 {
-            self.tell_factor(&tx, tell, owner.user, &json!({ "what": "reset" })).await?;
-            self.audit_address(&tx, owner.email, "second_factor.reset", false).await?;
+            self.tell_factor(&tx, tell, owner, &json!({ "what": "reset" }), ("second_factor.reset", false)).await?;
         }
         tx.commit().await.map_err(failed(doing))?;
         Ok(sql::changed(gone))
@@ -231,7 +229,7 @@ impl Store {
     pub async fn tell_of_guesses(&self, user: &str, tell: &Tell) -> Result<(), StoreError> {
         let doing = "tell of guesses";
         let tx = self.transaction(doing).await?;
-        self.tell_factor(&tx, tell, user, &json!({ "what": "guessed" })).await?;
+        self.tell_person(&tx, tell, user, MailKind::SecondFactor, &json!({ "what": "guessed" })).await?;
         tx.commit().await.map_err(failed(doing))
     }
 
@@ -300,8 +298,14 @@ impl Store {
                     return Ok(Err(Proven::Wrong));
                 }
                 let left = recovery_left(tx, doing, &row.id).await?;
-                self.tell_factor(tx, tell, owner.user, &json!({ "what": "recovery", "left": left })).await?;
-                self.audit_address(tx, owner.email, "second_factor.recovery_used", true).await?;
+                self.tell_factor(
+                    tx,
+                    tell,
+                    owner,
+                    &json!({ "what": "recovery", "left": left }),
+                    ("second_factor.recovery_used", true),
+                )
+                .await?;
             }
         }
         Ok(Ok(row.id))
@@ -322,14 +326,17 @@ impl Store {
         self.inner.sealer.open_for_instance(&field(owner), sealed).map_err(|error| because(doing, error))
     }
 
+    /// What was done with a factor: by mail, and in the audit log as this action, by themselves or not.
     async fn tell_factor(
         &self,
         tx: &impl ConnectionTrait,
         tell: &Tell,
-        user: &str,
+        owner: Owner<'_>,
         about: &Value,
+        (action, themselves): (&'static str, bool),
     ) -> Result<(), StoreError> {
-        self.tell_person(tx, tell, user, MailKind::SecondFactor, about).await
+        self.tell_person(tx, tell, owner.user, MailKind::SecondFactor, about).await?;
+        self.audit_address(tx, owner.email, action, themselves).await
     }
 }
 

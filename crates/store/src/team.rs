@@ -80,16 +80,17 @@ impl Store {
     ) -> Result<TeamChange, StoreError> {
         let doing = "change a role";
         let tx = self.transaction(doing).await?;
-        let may = may_change(&tx, doing, (org, id), Some(role), by).await?;
-        if may != TeamChange::Done {
-            tx.rollback().await.map_err(failed(doing))?;
-            return Ok(may);
-        }
-        let before = role_of(&tx, doing, org, id).await?;
+        let before = match may_change(&tx, doing, (org, id), Some(role), by).await? {
+            Ok(role) => role,
+            Err(why) => {
+                tx.rollback().await.map_err(failed(doing))?;
+                return Ok(why);
+            }
+        };
         let sql = "UPDATE users SET role = $3 WHERE id = $1 AND org_id = $2";
         sql::run(&tx, doing, sql, values![id, org.as_str(), role.as_str()]).await?;
         withdraw_those_of(&tx, doing, id, |invited| role.may_change(invited, None), at).await?;
-        let both = (json!({ "role": before.map(Role::as_str) }), json!({ "role": role.as_str() }));
+        let both = (json!({ "role": before.as_str() }), json!({ "role": role.as_str() }));
         self.audit_person(&tx, id, "member.role_changed", false, both).await?;
         tx.commit().await.map_err(failed(doing))?;
         Ok(TeamChange::Done)
@@ -106,12 +107,13 @@ impl Store {
     ) -> Result<TeamChange, StoreError> {
         let doing = "remove a person";
         let tx = self.transaction(doing).await?;
-        let may = may_change(&tx, doing, (org, id), None, by).await?;
-        if may != TeamChange::Done {
-            tx.rollback().await.map_err(failed(doing))?;
-            return Ok(may);
-        }
-        let role = role_of(&tx, doing, org, id).await?;
+        let before = match may_change(&tx, doing, (org, id), None, by).await? {
+            Ok(role) => role,
+            Err(why) => {
+                tx.rollback().await.map_err(failed(doing))?;
+                return Ok(why);
+            }
+        };
         let leave = "UPDATE users SET removed_at = $3 WHERE id = $1 AND org_id = $2";
         sql::run(&tx, doing, leave, values![id, org.as_str(), micros(at)]).await?;
         let browsers = "DELETE FROM known_browsers WHERE user_id = $1";
@@ -121,23 +123,23 @@ impl Store {
         second_factors::forget_of_nobody(&tx, doing, id).await?;
         withdraw_those_of(&tx, doing, id, |_| false, at).await?;
         let action = if by == Some(id) { "member.left" } else { "member.removed" };
-        self.audit_person(&tx, id, action, false, (json!({ "role": role.map(Role::as_str) }), Value::Null)).await?;
+        self.audit_person(&tx, id, action, false, (json!({ "role": before.as_str() }), Value::Null)).await?;
         tx.commit().await.map_err(failed(doing))?;
         Ok(TeamChange::Done)
     }
 }
 
 /// Whether this person may be given this role, or be taken out (`None`), by whoever asks. Of two who ask at once the second
-/// waits here until the first has done it, and sees what is left.
+/// waits here until the first has done it, and sees what is left. Answers what they may do now, or why not.
 async fn may_change(
     tx: &impl ConnectionTrait,
     doing: &'static str,
     (org, id): (&OrgId, &str),
     to: Option<Role>,
     by: Option<&str>,
-) -> Result<TeamChange, StoreError> {
+) -> Result<Result<Role, TeamChange>, StoreError> {
     sql::alone(tx, doing, &format!("team {org}")).await?;
-    let Some(from) = role_of(tx, doing, org, id).await? else { return Ok(TeamChange::Nobody) };
+    let Some(from) = role_of(tx, doing, org, id).await? else { return Ok(Err(TeamChange::Nobody)) };
     if let Some(by) = by {
         // Anybody may leave, and step down.
         let own = by == id && to.is_none_or(|to| to <= from);
@@ -146,18 +148,18 @@ async fn may_change(
             None => false,
         };
         if !may {
-            return Ok(TeamChange::NotAllowed);
+            return Ok(Err(TeamChange::NotAllowed));
         }
         if to.is_none() && is_last_operator(tx, doing, id).await? {
-            return Ok(TeamChange::LastOperator);
+            return Ok(Err(TeamChange::LastOperator));
         }
     }
     if from != Role::Owner || to == Some(Role::Owner) {
-        return Ok(TeamChange::Done);
+        return Ok(Ok(from));
     }
     let other = "SELECT id FROM users WHERE org_id = $1 AND id <> $2 AND role = $3 AND removed_at IS NULL LIMIT 1";
     let other: Option<sql::Id> = sql::one(tx, doing, other, values![org.as_str(), id, Role::Owner.as_str()]).await?;
-    Ok(if other.is_some() { TeamChange::Done } else { TeamChange::LastOwner })
+    Ok(if other.is_some() { Ok(from) } else { Err(TeamChange::LastOwner) })
 }
 
 /// Whether nobody would run the instance without this person. Operators of several orgs may leave at once.

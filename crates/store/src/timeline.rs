@@ -14,6 +14,9 @@ use crate::{
     store::Store,
 };
 
+/// Of a line: it says what a connector's health became.
+pub(crate) const OF_HEALTH: &str = "kind IN ('health', 'connected', 'reconnected')";
+
 /// Something that happened to a connector, beside exchanges, which the journal holds.
 #[derive(Clone, Debug)]
 pub struct Entry {
@@ -122,7 +125,7 @@ impl Store {
         values.extend(at.map(|at| sea_orm::Value::from(micros(at))));
         let sql = format!(
             "SELECT \"at\", kind, actor FROM timeline WHERE org_id = $1 AND connector_id = $2 \
-             AND kind IN ('health', 'connected', 'reconnected') AND outcome = 'connected'{when} \
+             AND {OF_HEALTH} AND outcome = 'connected'{when} \
              ORDER BY \"at\" DESC, id DESC LIMIT 1"
         );
         let line: Option<Line> = sql::one(self.db(), "look who reconnected", sql, values).await?;

@@ -55,20 +55,20 @@ impl Store {
         tx.commit().await.map_err(failed(doing))
     }
 
-    /// The calls to providers for the org's connectors, or for this one of them, from this day on: good ones were answered,
+    /// The calls to providers for the org's connectors, or for this one of them, from this day on, whole: good ones were answered,
     /// with a status below 400.
     pub async fn call_days(
         &self,
         org: &OrgId,
         connector: Option<&ConnectorId>,
-        since: NaiveDate,
+        since: DateTime<Utc>,
     ) -> Result<Vec<DayCount>, StoreError> {
         let sql = "SELECT u.day, CAST(SUM(u.calls - u.failed) AS BIGINT) AS good, CAST(SUM(u.failed) AS BIGINT) AS bad \
                    FROM connectors c JOIN connector_usage u ON u.connector_id = c.id \
                    WHERE c.org_id = $1 AND u.day >= $2 AND ($3 = '' OR c.id = $3) AND u.calls > 0 \
                    GROUP BY u.day ORDER BY u.day";
         let one = connector.map_or("", ConnectorId::as_str);
-        sql::all(self.db(), "count calls", sql, values![org.as_str(), day(since), one]).await
+        sql::all(self.db(), "count calls", sql, values![org.as_str(), day(since.date_naive()), one]).await
     }
 
     /// When each of these was used last: a request went to its provider, or somebody was given its token.
@@ -84,10 +84,9 @@ impl Store {
         if connectors.is_empty() {
             return Ok(HashMap::new());
         }
-        let places: Vec<String> = (1..=connectors.len()).map(|place| format!("${place}")).collect();
         let sql = format!(
             "SELECT connector_id AS id, MAX(last_at) AS \"at\" FROM connector_usage WHERE connector_id IN ({}) GROUP BY 1",
-            places.join(", ")
+            sql::list(connectors.len())
         );
         let values = connectors.iter().map(|id| id.as_str().into()).collect();
         let rows: Vec<Row> = sql::all(self.db(), "look when connectors were used", sql, values).await?;

@@ -446,7 +446,6 @@ fn sign_in(config: &Config) -> Result<(), Problem> {
     ensure(!oidc.client_id.is_empty(), &["sign_in.oidc.client_id", "sign_in.oidc.issuer"], || {
         "has to be set when sign_in.oidc.issuer is".to_owned()
     })?;
-    ensure(!oidc.name.is_empty(), &["sign_in.oidc.name"], || "stands on the button, and must not be empty".to_owned())?;
     ensure(oidc.scopes.iter().any(|scope| scope == "openid"), &["sign_in.oidc.scopes"], || {
         "have to hold openid".to_owned()
     })?;

@@ -1,6 +1,5 @@
 //! Settings: one's own account, notifications, the team, organisations, API keys, event endpoints, OAuth apps of the org, its audit
-//! log, and the instance's with its
-//! migrations.
+//! log, and the instance's with its migrations.
 
 mod account;
 mod audit;

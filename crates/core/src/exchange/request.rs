@@ -138,11 +138,11 @@ fn post(
     let secret = secret.map(ExposeSecret::expose_secret);
     match (facts.client_auth, secret) {
         (ClientAuth::Basic, Some(secret)) => {
-            // RFC 6749 section 2.3.1: both parts are form-encoded first.
-            let encode = |text: &str| form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
-            basic(&mut headers, &encode(&app.client_id), &encode(secret));
+            headers.insert(AUTHORIZATION, client_basic(&app.client_id, secret));
         }
-        (ClientAuth::BasicRaw, Some(secret)) => basic(&mut headers, &app.client_id, secret),
+        (ClientAuth::BasicRaw, Some(secret)) => {
+            headers.insert(AUTHORIZATION, basic(&app.client_id, secret));
+        }
         (ClientAuth::Body, _) | (_, None) => {
             fields.insert("client_id".to_owned(), Value::String(app.client_id.clone()));
             if let Some(secret) = secret {
@@ -174,13 +174,19 @@ fn post(
     }
 }
 
-fn basic(headers: &mut HeaderMap, user: &str, password: &str) {
+/// What a client shows itself with at a token endpoint (RFC 6749 section 2.3.1): both parts are form-encoded first.
+pub fn client_basic(client_id: &str, secret: &str) -> HeaderValue {
+    let encode = |text: &str| form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
+    basic(&encode(client_id), &encode(secret))
+}
+
+fn basic(user: &str, password: &str) -> HeaderValue {
     let value = format!("Basic {}", STANDARD.encode(format!("{user}:{password}")));
-    headers.insert(AUTHORIZATION, secret_header(&value).expect("base64 is a valid header"));
+    secret_header(&value).expect("base64 is a valid header")
 }
 
 /// A header value that is never printed. `None`: the token holds bytes that no header may hold.
-pub(crate) fn secret_header(value: &str) -> Option<HeaderValue> {
+pub fn secret_header(value: &str) -> Option<HeaderValue> {
     let mut value = HeaderValue::from_str(value).ok()?;
     value.set_sensitive(true);
     Some(value)

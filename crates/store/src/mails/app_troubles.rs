@@ -7,7 +7,7 @@ use holdfast_core::{AppId, OrgId, ports::StoreError};
 use sea_orm::{ConnectionTrait, FromQueryResult};
 use serde_json::json;
 
-use super::{MailKind, MailStage, NewMail, To};
+use super::{MailKind, Tell, To};
 use crate::{
     sql::{self, failed, micros, nonsense, values},
     store::Store,
@@ -112,6 +112,7 @@ impl Store {
             "SELECT t.id, t.org_id, t.provider AS app FROM app_troubles t WHERE {UNTOLD} ORDER BY t.since, t.id"
         );
         let untold: Vec<Untold> = sql::all(self.db(), doing, untold, values![micros(tell.gathered_before)]).await?;
+        let mails = Tell { at: tell.at, domain: tell.domain.to_owned(), sends: tell.sends };
         let mut told = 0;
         for trouble in untold {
             let tx = self.transaction(doing).await?;
@@ -123,24 +124,12 @@ impl Store {
             let org = trouble.org_id.as_deref().map(OrgId::from);
             let app = parsed(&trouble.app)?;
             let recipients = self.app_recipients(&tx, org.as_ref(), &app, tell.operators, tell.at).await?;
+            let (kind, about) = (MailKind::AppRefused, json!({ "trouble": trouble.id, "provider": app.provider() }));
             for recipient in &recipients {
-                let mail = NewMail {
-                    org: org.as_ref(),
-                    user: recipient.user_id.as_deref(),
-                    recipient: &recipient.recipient,
-                    kind: MailKind::AppRefused,
-                    about: json!({ "trouble": trouble.id, "provider": app.provider() }),
-                    answers: Vec::new(),
-                    stage: if tell.sends { MailStage::Queued } else { MailStage::Unsent },
-                    later: recipient.later,
-                    items: Vec::new(),
-                };
-                self.insert_mail(&tx, tell.domain, tell.at, &mail).await?;
+                self.tell_one(&tx, &mails, org.as_ref(), recipient, kind, &about).await?;
             }
             if let Some(org) = &org {
-                let about = json!({ "trouble": trouble.id, "provider": app.provider() });
-                let when = (tell.domain, tell.at);
-                self.tell_channel(&tx, when, org, MailKind::AppRefused, &about, Vec::new()).await?;
+                self.tell_channel(&tx, (tell.domain, tell.at), org, kind, &about, Vec::new()).await?;
             }
             tx.commit().await.map_err(failed(doing))?;
             told += 1;

@@ -2,18 +2,18 @@
 //! Notices are gathered for it by themselves, so that it does not wait for a mail server.
 
 use chrono::{DateTime, TimeDelta, Utc};
-use holdfast_core::{ConnectorId, OrgId, job::Kind, ports::StoreError};
+use holdfast_core::{OrgId, job::Kind, ports::StoreError};
 use sea_orm::ConnectionTrait;
 use serde_json::{Value, json};
 
 use super::{
     ClaimedMail, MailKind, MailStage, NewItem, NewMail, ROWS,
-    gather::{Notice, done_in},
+    gather::{NOTICES, Notice, close_window, done_in},
 };
 use crate::{
     jobs::{self, NewJob},
     sql::{self, failed, micros, values},
-    store::{Kind as Database, Store},
+    store::Store,
 };
 
 /// The recipient.
@@ -58,22 +58,11 @@ impl Store {
         let doing = "turn notices into a message";
         let Some(effect) = to.kind.notice() else { return Ok(false) };
         let name = format!("slack:{effect}");
-        let window = values![to.org.as_str(), name.as_str(), micros(to.at)];
-        let open = "INSERT INTO mail_windows (org_id, kind, until_at) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
-        sql::run(self.db(), doing, open, window.clone()).await?;
-        let tx = self.transaction(doing).await?;
-        let skip = if self.kind() == Database::Postgres { " FOR UPDATE SKIP LOCKED" } else { "" };
-        let lock =
-            format!("SELECT org_id AS id FROM mail_windows WHERE org_id = $1 AND kind = $2 AND until_at <= $3{skip}");
-        if sql::one::<sql::Id>(&tx, doing, lock, window).await?.is_none() {
-            tx.rollback().await.map_err(failed(doing))?;
-            return Ok(false);
-        }
-        let undone = "SELECT o.id, o.connector_id, o.epoch, o.payload, o.created_at, c.health, c.epoch AS epoch_now \
-                      FROM outbox o LEFT JOIN connectors c ON c.id = o.connector_id AND c.org_id = o.org_id \
-                      WHERE o.org_id = $1 AND o.effect = $2 AND o.channel_at IS NULL \
-                      AND o.created_at >= (SELECT made_at FROM slack_channels WHERE org_id = $1) \
-                      ORDER BY o.created_at, o.id";
+        let Some(tx) = self.take_window(doing, to.org, &name, to.at).await? else { return Ok(false) };
+        let undone = format!(
+            "{NOTICES} WHERE o.org_id = $1 AND o.effect = $2 AND o.channel_at IS NULL \
+             AND o.created_at >= (SELECT made_at FROM slack_channels WHERE org_id = $1) ORDER BY o.created_at, o.id"
+        );
         let notices: Vec<Notice> = sql::all(&tx, doing, undone, values![to.org.as_str(), effect]).await?;
         let mut items = Vec::new();
         for notice in &notices {
@@ -82,23 +71,14 @@ impl Store {
                 _ => Some(notice.at()),
             };
             if let Some(since) = since.filter(|_| notice.stands(to.kind)) {
-                items.push(NewItem {
-                    org: to.org,
-                    connector: ConnectorId::from(notice.connector_id.as_str()),
-                    epoch: notice.epoch,
-                    since,
-                    at: notice.at(),
-                    days: notice.payload["days"].as_i64(),
-                });
+                items.push(notice.item(to.org, since));
             }
         }
         done_in(&tx, "channel_at", to.at, &notices).await?;
         let told =
             !items.is_empty() && self.tell_channel(&tx, (to.domain, to.at), to.org, to.kind, &json!({}), items).await?;
         if told {
-            let close = "UPDATE mail_windows SET until_at = $3 WHERE org_id = $1 AND kind = $2";
-            let until = micros(to.at + to.window);
-            sql::run(&tx, doing, close, values![to.org.as_str(), name.as_str(), until]).await?;
+            close_window(&tx, doing, to.org, &name, to.at + to.window).await?;
         }
         tx.commit().await.map_err(failed(doing))?;
         if told {

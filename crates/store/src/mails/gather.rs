@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, HashSet};
 
 use chrono::{DateTime, TimeDelta, Utc};
 use holdfast_core::{ConnectorId, Health, OrgId, notify::Topic, ports::StoreError};
-use sea_orm::{ConnectionTrait, FromQueryResult};
+use sea_orm::{ConnectionTrait, DatabaseTransaction, FromQueryResult};
 use serde_json::{Value, json};
 
 use super::{MailKind, MailStage, NewItem, NewMail, ROWS};
 use crate::{
+    patience::Patient,
     sql::{self, failed, micros, values},
     store::{Kind, Store},
 };
@@ -49,7 +50,8 @@ pub enum Gathered {
 
 #[derive(FromQueryResult)]
 pub(super) struct Notice {
-    id: String,
+    pub(super) id: String,
+    pub(super) org_id: String,
     pub(super) connector_id: String,
     pub(super) epoch: i64,
     pub(super) payload: Value,
@@ -73,10 +75,34 @@ impl Notice {
         }
     }
 
+    /// As it stands in a message of the org's. `since`: of the failure that it is about.
+    pub(super) fn item<'a>(&self, org: &'a OrgId, since: DateTime<Utc>) -> NewItem<'a> {
+        NewItem {
+            org,
+            connector: self.connector_id.as_str().into(),
+            epoch: self.epoch,
+            since,
+            at: self.at(),
+            days: self.payload["days"].as_i64(),
+        }
+    }
+
     /// The moment of the change.
     pub(super) fn at(&self) -> DateTime<Utc> {
         self.payload["at"].as_str().and_then(|at| at.parse().ok()).unwrap_or(self.created_at)
     }
+}
+
+/// Until then what comes is kept for the next message.
+pub(super) async fn close_window(
+    tx: &impl ConnectionTrait,
+    doing: &'static str,
+    org: &OrgId,
+    name: &str,
+    until: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    let close = "UPDATE mail_windows SET until_at = $3 WHERE org_id = $1 AND kind = $2";
+    sql::run(tx, doing, close, values![org.as_str(), name, micros(until)]).await.map(|_| ())
 }
 
 /// Marks notices in this column: they have been turned into messages.
@@ -96,6 +122,9 @@ pub(super) async fn done_in(
     Ok(())
 }
 
+/// Notices, each with its connector as it is now.
+pub(super) const NOTICES: &str = "SELECT o.id, o.org_id, o.connector_id, o.epoch, o.payload, o.created_at, c.health, c.epoch AS epoch_now \
+     FROM outbox o LEFT JOIN connectors c ON c.id = o.connector_id AND c.org_id = o.org_id";
 /// Of an item: it told of a failure.
 const FAILURE: &str = "(i.kind = 'needs_you' OR i.kind LIKE 'still_waiting:%')";
 /// A reminder stands under the messages of so many connectors; a header is no list of all.
@@ -147,13 +176,15 @@ impl Store {
         Ok(rows.into_iter().filter_map(|row| Some((row.org_id.into(), MailKind::of_notice(&row.effect)?))).collect())
     }
 
-    /// Turns every open notice of the org and kind into one message per recipient, in one transaction: those that do
-    /// not stand any more make none. Recipients are who they are now: owners and admins for a failure, of those who were
-    /// told of the failure for a recovery.
-    pub async fn gather_mails(&self, gather: &Gather<'_>) -> Result<Gathered, StoreError> {
-        let doing = "turn notices into mails";
-        let Some(effect) = gather.kind.notice() else { return Ok(Gathered::Nothing) };
-        let window = values![gather.org.as_str(), effect, micros(gather.at)];
+    /// Takes the org's window of this name, for as long as the transaction lasts. `None`: another one has it, or it is closed.
+    pub(super) async fn take_window(
+        &self,
+        doing: &'static str,
+        org: &OrgId,
+        name: &str,
+        at: DateTime<Utc>,
+    ) -> Result<Option<Patient<DatabaseTransaction>>, StoreError> {
+        let window = values![org.as_str(), name, micros(at)];
         let open = "INSERT INTO mail_windows (org_id, kind, until_at) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
         sql::run(self.db(), doing, open, window.clone()).await?;
         let tx = self.transaction(doing).await?;
@@ -162,11 +193,23 @@ impl Store {
             format!("SELECT org_id AS id FROM mail_windows WHERE org_id = $1 AND kind = $2 AND until_at <= $3{skip}");
         if sql::one::<sql::Id>(&tx, doing, lock, window).await?.is_none() {
             tx.rollback().await.map_err(failed(doing))?;
-            return Ok(Gathered::Busy);
+            return Ok(None);
         }
-        let undone = "SELECT o.id, o.connector_id, o.epoch, o.payload, o.created_at, c.health, c.epoch AS epoch_now \
-                    FROM outbox o LEFT JOIN connectors c ON c.id = o.connector_id AND c.org_id = o.org_id \
-                    WHERE o.org_id = $1 AND o.effect = $2 AND o.done_at IS NULL ORDER BY o.created_at, o.id";
+        Ok(Some(tx))
+    }
+
+    /// Turns every open notice of the org and kind into one message per recipient, in one transaction: those that do
+    /// not stand any more make none. Recipients are who they are now: owners and admins for a failure, of those who were
+    /// told of the failure for a recovery.
+    pub async fn gather_mails(&self, gather: &Gather<'_>) -> Result<Gathered, StoreError> {
+        let doing = "turn notices into mails";
+        let Some(effect) = gather.kind.notice() else { return Ok(Gathered::Nothing) };
+        let Some(tx) = self.take_window(doing, gather.org, effect, gather.at).await? else {
+            return Ok(Gathered::Busy);
+        };
+        let undone = format!(
+            "{NOTICES} WHERE o.org_id = $1 AND o.effect = $2 AND o.done_at IS NULL ORDER BY o.created_at, o.id"
+        );
         let notices: Vec<Notice> = sql::all(&tx, doing, undone, values![gather.org.as_str(), effect]).await?;
         let gathered = match gather.kind {
             MailKind::BackAgain => self.gather_recoveries(&tx, gather, &notices).await?,
@@ -174,9 +217,7 @@ impl Store {
         };
         done_in(&tx, "done_at", gather.at, &notices).await?;
         if matches!(gathered, Gathered::Made(_) | Gathered::Nobody) {
-            let close = "UPDATE mail_windows SET until_at = $3 WHERE org_id = $1 AND kind = $2";
-            let until = micros(gather.at + gather.window);
-            sql::run(&tx, doing, close, values![gather.org.as_str(), effect, until]).await?;
+            close_window(&tx, doing, gather.org, effect, gather.at + gather.window).await?;
         }
         tx.commit().await.map_err(failed(doing))?;
         let connectors: HashSet<&str> = notices.iter().map(|notice| notice.connector_id.as_str()).collect();
@@ -191,23 +232,19 @@ impl Store {
         notices: &[Notice],
     ) -> Result<Gathered, StoreError> {
         let standing = |notice: &&Notice| notice.stands(gather.kind);
-        let failures: Vec<(ConnectorId, &Notice)> =
-            notices.iter().filter(standing).map(|notice| (notice.connector_id.as_str().into(), notice)).collect();
-        if failures.is_empty() {
+        // Of a connector whose reminders came together, the last one says it all.
+        let mut seen = HashSet::new();
+        let mut items: Vec<NewItem<'_>> = notices
+            .iter()
+            .rev()
+            .filter(standing)
+            .filter(|notice| seen.insert(notice.connector_id.as_str()))
+            .map(|notice| notice.item(gather.org, notice.at()))
+            .collect();
+        items.reverse();
+        if items.is_empty() {
             return Ok(Gathered::Nothing);
         }
-        // Of a connector whose reminders came together, the last one says it all.
-        let last = |at: usize| failures[at + 1..].iter().all(|(connector, _)| *connector != failures[at].0);
-        let failures: Vec<_> = (0..failures.len()).filter(|at| last(*at)).map(|at| &failures[at]).collect();
-        let item = |(connector, notice): &(ConnectorId, &Notice)| NewItem {
-            org: gather.org,
-            connector: connector.clone(),
-            epoch: notice.epoch,
-            since: notice.at(),
-            at: notice.at(),
-            days: notice.payload["days"].as_i64(),
-        };
-        let items: Vec<NewItem<'_>> = failures.into_iter().map(item).collect();
         let admins = self.admins_to_tell(tx, gather.org, gather.kind.topic(), gather.at).await?;
         let mail = |org, kind, stage| NewMail {
             org,
@@ -324,10 +361,6 @@ impl Store {
                     answers.push(before.message_id.clone());
                 }
             }
-            let item = |(connector, (notice, before)): (&'_ ConnectorId, &(&Notice, ToldBefore))| {
-                let (since, at) = (before.since, notice.at());
-                NewItem { org: gather.org, connector: connector.clone(), epoch: notice.epoch, since, at, days: None }
-            };
             let mail = NewMail {
                 org: Some(gather.org),
                 user: Some(user),
@@ -337,7 +370,7 @@ impl Store {
                 answers,
                 stage: if gather.sends { MailStage::Queued } else { MailStage::Unsent },
                 later: admins.iter().find(|admin| admin.recipient == *user).and_then(|admin| admin.later),
-                items: connectors.iter().map(item).collect(),
+                items: connectors.values().map(|(notice, before)| notice.item(gather.org, before.since)).collect(),
             };
             self.insert_mail(tx, gather.domain, gather.at, &mail).await?;
         }

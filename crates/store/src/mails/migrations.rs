@@ -6,7 +6,7 @@ use holdfast_core::{OrgId, ports::StoreError};
 use sea_orm::FromQueryResult;
 use serde_json::json;
 
-use super::{MailKind, MailStage, NewMail};
+use super::{MailKind, Tell};
 use crate::{
     provider_migrations,
     sql::{self, failed, micros, values},
@@ -88,27 +88,12 @@ impl Store {
         let open: Option<sql::Id> = sql::one(&tx, doing, open, values![id, org.as_str()]).await?;
         let mut told = None;
         if taken > 0 && open.is_some() {
-            let admins = self.admins_to_tell(&tx, org, MailKind::MustReconnect.topic(), tell.at).await?;
-            for admin in &admins {
-                let mail = NewMail {
-                    org: Some(org),
-                    user: admin.user_id.as_deref(),
-                    recipient: &admin.recipient,
-                    kind: MailKind::MustReconnect,
-                    about: json!({ "migration": id, "reminder": untold.reminder }),
-                    answers: Vec::new(),
-                    stage: if tell.sends { MailStage::Queued } else { MailStage::Unsent },
-                    later: admin.later,
-                    items: Vec::new(),
-                };
-                let _id = self.insert_mail(&tx, tell.domain, tell.at, &mail).await?;
-            }
+            let mails = Tell { at: tell.at, domain: tell.domain.to_owned(), sends: tell.sends };
             let about = json!({ "migration": id, "reminder": untold.reminder });
-            let when = (tell.domain, tell.at);
-            self.tell_channel(&tx, when, org, MailKind::MustReconnect, &about, Vec::new()).await?;
+            let admins = self.tell_admins(&tx, &mails, org, MailKind::MustReconnect, &about).await?;
             // Nobody wants to hear it, which is something else than that nobody is there.
-            let unwanted = admins.is_empty() && !self.admins_to_tell(&tx, org, None, tell.at).await?.is_empty();
-            told = (!unwanted).then_some(admins.len());
+            let unwanted = admins == 0 && !self.admins_to_tell(&tx, org, None, tell.at).await?.is_empty();
+            told = (!unwanted).then_some(admins);
         }
         tx.commit().await.map_err(failed(doing))?;
         Ok(told)

@@ -3,29 +3,20 @@
 
 use chrono::{DateTime, Utc};
 use holdfast_core::{
-    ConnectorId, Health, notify,
+    ConnectorId, notify,
     ports::{Changed, StoreError},
 };
 use sea_orm::FromQueryResult;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::MailKind;
+use super::{
+    MailKind,
+    gather::{NOTICES, Notice},
+};
 use crate::{
     sql::{self, failed, micros, values},
     store::Store,
 };
-
-#[derive(FromQueryResult)]
-struct Failure {
-    id: String,
-    org_id: String,
-    connector_id: String,
-    epoch: i64,
-    payload: Value,
-    created_at: DateTime<Utc>,
-    health: Option<String>,
-    epoch_now: Option<i64>,
-}
 
 #[derive(FromQueryResult)]
 struct Waiting {
@@ -43,18 +34,13 @@ impl Store {
         }
         let tx = self.transaction(doing).await?;
         let free = if self.kind() == crate::store::Kind::Postgres { " FOR UPDATE OF o SKIP LOCKED" } else { "" };
-        let next = format!(
-            "SELECT o.id, o.org_id, o.connector_id, o.epoch, o.payload, o.created_at, c.health, c.epoch AS epoch_now \
-             FROM outbox o LEFT JOIN connectors c ON c.id = o.connector_id AND c.org_id = o.org_id \
-             WHERE o.remind_at <= $1 AND o.remind_at IS NOT NULL ORDER BY o.remind_at LIMIT 1{free}"
-        );
-        let Some(failure) = sql::one::<Failure>(&tx, doing, next, values![micros(now)]).await? else {
+        let next =
+            format!("{NOTICES} WHERE o.remind_at <= $1 AND o.remind_at IS NOT NULL ORDER BY o.remind_at LIMIT 1{free}");
+        let Some(failure) = sql::one::<Notice>(&tx, doing, next, values![micros(now)]).await? else {
             tx.rollback().await.map_err(failed(doing))?;
             return Ok(Changed::No);
         };
-        let failed_at = failure.payload["at"].as_str().and_then(|at| at.parse().ok()).unwrap_or(failure.created_at);
-        let waits = failure.health.as_deref().and_then(Health::parse) == Some(Health::AuthFailed)
-            && failure.epoch_now == Some(failure.epoch);
+        let (failed_at, waits) = (failure.at(), failure.stands(MailKind::StillWaiting));
         let (days, next) = if waits { notify::reminder(failed_at, now) } else { (None, None) };
         let note = "UPDATE outbox SET remind_at = $2 WHERE id = $1";
         sql::run(&tx, doing, note, values![failure.id.as_str(), next.map(micros)]).await?;

@@ -81,7 +81,8 @@ impl Store {
             let owners = "SELECT id, org_id FROM users WHERE email = $1 AND removed_at IS NULL ORDER BY id";
             for owner in sql::all::<Owner>(&tx, doing, owners, values![address]).await? {
                 let about = json!({ "user": owner.id });
-                self.tell_admins(&tx, tell, &owner.org_id.into(), MailKind::AddressSuppressed, &about).await?;
+                let _told =
+                    self.tell_admins(&tx, tell, &owner.org_id.into(), MailKind::AddressSuppressed, &about).await?;
             }
         }
         tx.commit().await.map_err(failed(doing))?;

@@ -87,7 +87,8 @@ impl Store {
         Ok(told)
     }
 
-    /// A message to each of the org's people who are told of this, and to its channel, in the transaction that takes the mark for it.
+    /// A message to each of the org's people who are told of this, and to its channel, in the transaction that takes the mark
+    /// for it; answers how many people those are.
     pub(crate) async fn tell_admins(
         &self,
         tx: &impl ConnectionTrait,
@@ -95,14 +96,15 @@ impl Store {
         org: &OrgId,
         kind: MailKind,
         about: &Value,
-    ) -> Result<(), StoreError> {
-        for admin in &self.admins_to_tell(tx, org, kind.topic(), tell.at).await? {
+    ) -> Result<usize, StoreError> {
+        let admins = self.admins_to_tell(tx, org, kind.topic(), tell.at).await?;
+        for admin in &admins {
             self.tell_one(tx, tell, Some(org), admin, kind, about).await?;
         }
         if kind.topic().is_some() {
             self.tell_channel(tx, (&tell.domain, tell.at), org, kind, about, Vec::new()).await?;
         }
-        Ok(())
+        Ok(admins.len())
     }
 
     /// A webhook's trouble as it stands: what is turned away here, or what is not sent there. `None`: it is over.

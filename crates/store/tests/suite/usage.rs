@@ -35,7 +35,7 @@ async fn usage_of_all_replicas_adds_up_by_day(db: Arc<TestDatabase>) {
     store.add_usage(&first, moment(day)).await.unwrap();
 
     let name = |at| moment(at).format("%Y-%m-%d").to_string();
-    let (today, next) = (moment(0).date_naive(), moment(day).date_naive());
+    let (today, next) = (moment(0), moment(day).date_naive());
     let both = [DayCount { day: name(0), good: 10, bad: 5 }, DayCount { day: name(day), good: 4, bad: 1 }];
     assert_eq!(store.call_days(&org, None, today).await.unwrap(), both);
     assert_eq!(store.call_days(&org, Some(&acme), today).await.unwrap(), both);

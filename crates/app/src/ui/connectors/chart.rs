@@ -22,18 +22,18 @@ const GAP: u64 = 6;
 const MOST_SPELLS: usize = 50;
 
 /// The first of the days that are drawn.
-pub(in crate::ui) fn first_day(now: DateTime<Utc>) -> NaiveDate {
+fn first_day(now: DateTime<Utc>) -> NaiveDate {
     now.date_naive() - Days::new(DAYS - 1)
 }
 
 /// When that begins.
-pub(in crate::ui) fn since(now: DateTime<Utc>) -> DateTime<Utc> {
+pub(super) fn since(now: DateTime<Utc>) -> DateTime<Utc> {
     first_day(now).and_hms_opt(0, 0, 0).expect("midnight exists in UTC").and_utc()
 }
 
 /// Bars, as a page shows them.
 #[derive(Serialize)]
-pub(in crate::ui) struct Chart {
+pub(super) struct Chart {
     width: u64,
     height: u64,
     base: u64,
@@ -63,7 +63,7 @@ struct Bar {
 
 impl Chart {
     /// Of what was counted on the days up to now.
-    pub(in crate::ui) fn new(days: &[DayCount], now: DateTime<Utc>) -> Self {
+    pub(super) fn new(days: &[DayCount], now: DateTime<Utc>) -> Self {
         let first = first_day(now);
         let counts: Vec<(i64, i64)> = (0..DAYS)
             .map(|ahead| (first + Days::new(ahead)).format("%Y-%m-%d").to_string())
@@ -168,7 +168,8 @@ impl Strip {
     }
 }
 
-fn length(time: TimeDelta) -> String {
+/// In words, however short.
+pub(super) fn length(time: TimeDelta) -> String {
     span(time).unwrap_or_else(|| "a moment".to_owned())
 }
 

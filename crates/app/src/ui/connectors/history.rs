@@ -15,7 +15,7 @@ use crate::{
     app::App,
     called,
     ui::{
-        moment::{Moment, span},
+        moment::Moment,
         person::Person,
         trouble::Trouble,
         view::{Here, View},
@@ -62,12 +62,12 @@ pub(super) async fn show(State(app): State<Arc<App>>, person: Person) -> Result<
     let mut repairs: Vec<TimeDelta> = shown.clone().filter_map(took).collect();
     repairs.sort_unstable();
     let page = HistoryPage {
-        calls: Chart::new(&store.call_days(org, None, chart::first_day(now)).await?, now),
+        calls: Chart::new(&store.call_days(org, None, since).await?, now),
         refreshes: Chart::new(&store.exchange_days(org, None, since).await?, now),
         failures: Chart::new(&store.failure_days(org, since).await?, now),
         rows: shown.map(|failure| Row::new(&app, failure, now)).collect(),
         more,
-        median: repairs.get(repairs.len() / 2).copied().map(words),
+        median: repairs.get(repairs.len() / 2).copied().map(chart::length),
         measured: repairs.len(),
     };
     Ok(View::of(&person, Here::Connectors, "pages/connectors/history.html", "The last 14 days", &page).show(&app))
@@ -82,7 +82,7 @@ impl Row {
             failed: Moment::new(failure.failed_at, now),
             mailed: Moment::maybe(failure.mailed_at, now),
             repaired: Moment::maybe(failure.repaired_at, now),
-            took: took(failure).map(words),
+            took: took(failure).map(chart::length),
         }
     }
 }
@@ -90,8 +90,4 @@ impl Row {
 /// From mail to repair.
 fn took(failure: &Failure) -> Option<TimeDelta> {
     failure.mailed_at.zip(failure.repaired_at).map(|(mailed, repaired)| repaired - mailed)
-}
-
-fn words(length: TimeDelta) -> String {
-    span(length).unwrap_or_else(|| "a moment".to_owned())
 }

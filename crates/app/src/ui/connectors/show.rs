@@ -101,7 +101,7 @@ impl Charts {
     async fn read(app: &App, view: &ConnectorView, now: DateTime<Utc>) -> Result<Self, StoreError> {
         let (org, connector, since) = (&view.snapshot.org, &view.snapshot.connector, chart::since(now));
         let refreshes = app.store.exchange_days(org, Some(connector), since).await?;
-        let calls = app.store.call_days(org, Some(connector), chart::first_day(now)).await?;
+        let calls = app.store.call_days(org, Some(connector), since).await?;
         let changes = app.store.health_changes(org, connector, since).await?;
         let used = app.store.last_used(std::slice::from_ref(connector)).await?;
         Ok(Self {

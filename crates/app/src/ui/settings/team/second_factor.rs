@@ -8,6 +8,7 @@ use axum::{
     response::{IntoResponse, Redirect, Response},
 };
 use holdfast_core::{Role, ports::Changed};
+use holdfast_store::TeamChange;
 use serde::Deserialize;
 use tracing::info;
 
@@ -21,7 +22,6 @@ use crate::{
         trouble::Trouble,
     },
 };
-use holdfast_store::TeamChange;
 
 pub(super) fn routes() -> Routes {
     Routes::new().post("/settings/team/two-factor", Needs::Role(Role::Owner), require)
