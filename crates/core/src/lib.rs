@@ -26,6 +26,7 @@ pub mod health;
 pub mod helpdesk;
 pub mod id;
 pub mod job;
+pub mod jws;
 pub mod mask;
 pub mod mirror;
 #[cfg(feature = "mutants")]

@@ -13,13 +13,14 @@ pub mod subscription;
 
 use std::time::Duration;
 
-use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use chrono::{DateTime, Utc};
 use http::{HeaderMap, Method};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 use subtle::ConstantTimeEq;
 use url::Url;
+
+use crate::jws::PublicKey;
 
 pub use digest::{digest, digest_of};
 pub use parking::{Fate, Parking, Refusal, fate};
@@ -136,31 +137,6 @@ impl Proofs<'_> {
         let told = told.ok_or(NotProven::Missing)?;
         let same = secrets.iter().fold(false, |same, secret| same | bool::from(secret.ct_eq(told.as_bytes())));
         if same { Ok(()) } else { Err(NotProven::Wrong) }
-    }
-}
-
-/// A public RSA key (RFC 7518 section 6.3).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PublicKey {
-    /// Its name in the set.
-    pub kid: String,
-    /// Modulus, without leading zeros.
-    pub n: Vec<u8>,
-    /// Exponent.
-    pub e: Vec<u8>,
-}
-
-impl PublicKey {
-    /// The RSA keys of a set (RFC 7517); others are left out. `None`: it is no set.
-    pub fn set(document: &Value) -> Option<Vec<Self>> {
-        let read = |key: &Value| {
-            let text = |name: &str| key.get(name).and_then(Value::as_str);
-            let number = |name: &str| URL_SAFE_NO_PAD.decode(text(name)?).ok();
-            let rsa = text("kty") == Some("RSA");
-            let n: Vec<u8> = number("n")?.into_iter().skip_while(|byte| *byte == 0).collect();
-            rsa.then_some(Self { kid: text("kid")?.to_owned(), n, e: number("e")? })
-        };
-        Some(document.get("keys")?.as_array()?.iter().filter_map(read).collect())
     }
 }
 

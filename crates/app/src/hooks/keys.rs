@@ -9,8 +9,8 @@ use std::{
 
 use futures::StreamExt as _;
 use holdfast_core::{
+    jws::PublicKey,
     ports::{Body, HttpRequest},
-    webhook::PublicKey,
 };
 use http::{HeaderMap, Method, StatusCode, header};
 use serde_json::Value;
@@ -118,7 +118,8 @@ async fn fetch(app: &App, url: &Url) -> anyhow::Result<(Vec<PublicKey>, Duration
         anyhow::ensure!(document.len() <= MOST_BYTES, "it is larger than any set of keys");
     }
     let keys = PublicKey::set(&serde_json::from_slice::<Value>(&document)?);
-    let keys = keys.filter(|keys| !keys.is_empty()).ok_or_else(|| anyhow::anyhow!("it holds no RSA keys"))?;
+    let keys =
+        keys.filter(|keys| !keys.is_empty()).ok_or_else(|| anyhow::anyhow!("it holds no keys that we verify with"))?;
     Ok((keys, good_for))
 }
 

@@ -1,37 +1,12 @@
-//! ID tokens (OpenID Connect Core 1.0, section 3.1.3.7; RFC 7515, 7517, 7518): pure.
+//! ID tokens (OpenID Connect Core 1.0, section 3.1.3.7): pure.
 
-use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
-use ring::signature::{self, RsaParameters, RsaPublicKeyComponents, UnparsedPublicKey, VerificationAlgorithm};
+use holdfast_core::jws::{self, NotSigned, PublicKey};
 use serde::Deserialize;
 use serde_json::Value;
 use subtle::ConstantTimeEq;
 
 /// How far the provider's clock may be from ours.
 const SKEW_SECS: i64 = 60;
-/// No token of theirs is longer.
-const LONGEST_BYTES: usize = 32 * 1024;
-
-/// A public key of the provider's.
-#[derive(Clone, Debug)]
-pub(super) struct Key {
-    kid: Option<String>,
-    /// The one algorithm that it is for, where it says so.
-    alg: Option<String>,
-    material: Material,
-}
-
-#[derive(Clone, Debug)]
-enum Material {
-    Rsa {
-        n: Vec<u8>,
-        e: Vec<u8>,
-    },
-    /// The curve's name, and the point uncompressed.
-    Ec {
-        curve: String,
-        point: Vec<u8>,
-    },
-}
 
 /// What a token has to say.
 #[derive(Clone, Copy, Debug)]
@@ -46,13 +21,9 @@ pub(super) struct Expected<'a> {
 /// Why a token says nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Bad {
-    /// It is none.
+    NotSigned(NotSigned),
+    /// It is signed, and its claims make no sense.
     Garbled,
-    /// Signed in a way that proves nothing to us, or not at all.
-    Algorithm,
-    /// By a key that is not in the set, which may be older than the key.
-    NoKey,
-    Signature,
     Issuer,
     Audience,
     Nonce,
@@ -111,83 +82,9 @@ impl Audience {
     }
 }
 
-#[derive(Deserialize)]
-struct Head {
-    alg: String,
-    kid: Option<String>,
-    /// Extensions that have to be understood (RFC 7515 section 4.1.11): we know none.
-    crit: Option<Value>,
-}
-
-impl Key {
-    /// The keys of a set that signatures are verified with; others are left out. `None`: it is no set.
-    pub(super) fn set(document: &Value) -> Option<Vec<Self>> {
-        Some(document.get("keys")?.as_array()?.iter().filter_map(Self::read).collect())
-    }
-
-    fn read(key: &Value) -> Option<Self> {
-        let text = |name: &str| key.get(name).and_then(Value::as_str);
-        let bytes = |name: &str| URL_SAFE_NO_PAD.decode(text(name)?).ok();
-        if text("use").is_some_and(|used| used != "sig") {
-            return None;
-        }
-        let material = match text("kty")? {
-            "RSA" => {
-                let n = bytes("n")?.into_iter().skip_while(|byte| *byte == 0).collect();
-                Material::Rsa { n, e: bytes("e")? }
-            }
-            "EC" => {
-                let point = [vec![4], bytes("x")?, bytes("y")?].concat();
-                Material::Ec { curve: text("crv")?.to_owned(), point }
-            }
-            _ => return None,
-        };
-        Some(Self { kid: text("kid").map(str::to_owned), alg: text("alg").map(str::to_owned), material })
-    }
-
-    /// Whether it is meant for this algorithm.
-    fn fits(&self, alg: &str) -> bool {
-        let kind = match &self.material {
-            Material::Rsa { .. } => rsa(alg).is_some(),
-            Material::Ec { curve, .. } => ec(alg).is_some_and(|(of, _)| of == curve),
-        };
-        kind && self.alg.as_deref().is_none_or(|own| own == alg)
-    }
-
-    fn has_signed(&self, alg: &str, message: &[u8], told: &[u8]) -> bool {
-        match &self.material {
-            Material::Rsa { n, e } => rsa(alg)
-                .is_some_and(|parameters| RsaPublicKeyComponents { n, e }.verify(parameters, message, told).is_ok()),
-            Material::Ec { point, .. } => ec(alg)
-                .is_some_and(|(_, algorithm)| UnparsedPublicKey::new(algorithm, point).verify(message, told).is_ok()),
-        }
-    }
-}
-
-/// Asymmetric ones alone: a secret that two know proves nothing, and `none` even less.
-fn rsa(alg: &str) -> Option<&'static RsaParameters> {
-    Some(match alg {
-        "RS256" => &signature::RSA_PKCS1_2048_8192_SHA256,
-        "RS384" => &signature::RSA_PKCS1_2048_8192_SHA384,
-        "RS512" => &signature::RSA_PKCS1_2048_8192_SHA512,
-        "PS256" => &signature::RSA_PSS_2048_8192_SHA256,
-        "PS384" => &signature::RSA_PSS_2048_8192_SHA384,
-        "PS512" => &signature::RSA_PSS_2048_8192_SHA512,
-        _ => return None,
-    })
-}
-
-fn ec(alg: &str) -> Option<(&'static str, &'static dyn VerificationAlgorithm)> {
-    match alg {
-        "ES256" => Some(("P-256", &signature::ECDSA_P256_SHA256_FIXED)),
-        "ES384" => Some(("P-384", &signature::ECDSA_P384_SHA384_FIXED)),
-        _ => None,
-    }
-}
-
 /// What a token says, if one of these keys has signed it, for us, now, and for this very sign-in.
-pub(super) fn verify(token: &str, keys: &[Key], expected: &Expected<'_>) -> Result<Claims, Bad> {
-    let claims = signed(token, keys)?;
+pub(super) fn verify(token: &str, keys: &[PublicKey], expected: &Expected<'_>) -> Result<Claims, Bad> {
+    let claims = jws::signed(token, keys, &[]).map_err(Bad::NotSigned)?;
     let claims: Claims = serde_json::from_slice(&claims).map_err(|_| Bad::Garbled)?;
     if claims.iss != expected.issuer {
         return Err(Bad::Issuer);
@@ -211,33 +108,9 @@ pub(super) fn verify(token: &str, keys: &[Key], expected: &Expected<'_>) -> Resu
     Ok(claims)
 }
 
-/// The claims of a token that one of the keys has signed.
-fn signed(token: &str, keys: &[Key]) -> Result<Vec<u8>, Bad> {
-    if token.len() > LONGEST_BYTES {
-        return Err(Bad::Garbled);
-    }
-    let (message, told) = token.rsplit_once('.').ok_or(Bad::Garbled)?;
-    let (head, claims) = message.split_once('.').ok_or(Bad::Garbled)?;
-    let decode = |text: &str| URL_SAFE_NO_PAD.decode(text).map_err(|_| Bad::Garbled);
-    let head: Head = serde_json::from_slice(&decode(head)?).map_err(|_| Bad::Garbled)?;
-    let (claims, told) = (decode(claims)?, decode(told)?);
-    if head.crit.is_some() || rsa(&head.alg).is_none() && ec(&head.alg).is_none() {
-        return Err(Bad::Algorithm);
-    }
-    let named = |key: &&Key| head.kid.is_none() || key.kid.is_none() || key.kid == head.kid;
-    let mut fitting = keys.iter().filter(named).filter(|key| key.fits(&head.alg)).peekable();
-    if fitting.peek().is_none() {
-        return Err(Bad::NoKey);
-    }
-    if fitting.any(|key| key.has_signed(&head.alg, message.as_bytes(), &told)) {
-        Ok(claims)
-    } else {
-        Err(Bad::Signature)
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
     use ring::{
         rand::SystemRandom,
         signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _},
@@ -259,11 +132,11 @@ mod tests {
             Self(EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, key.as_ref(), &random).unwrap())
         }
 
-        fn keys(&self, kid: &str) -> Vec<Key> {
+        fn keys(&self, kid: &str) -> Vec<PublicKey> {
             let point = self.0.public_key().as_ref();
             let part = |from: usize| URL_SAFE_NO_PAD.encode(&point[from..from + 32]);
             let key = json!({ "kty": "EC", "crv": "P-256", "kid": kid, "x": part(1), "y": part(33) });
-            Key::set(&json!({ "keys": [key, { "kty": "oct", "k": "c2VjcmV0" }] })).unwrap()
+            PublicKey::set(&json!({ "keys": [key, { "kty": "oct", "k": "c2VjcmV0" }] })).unwrap()
         }
 
         fn token(&self, head: &Value, claims: &Value) -> String {
@@ -318,20 +191,24 @@ mod tests {
         let keys = signer.keys("k1");
         let head = |alg: &str, kid: &str| json!({ "alg": alg, "kid": kid });
         for (by, head, bad) in [
-            (&stranger, head("ES256", "k1"), Bad::Signature),
-            (&signer, head("ES256", "k2"), Bad::NoKey),
-            (&signer, head("RS256", "k1"), Bad::NoKey),
-            (&signer, head("ES384", "k1"), Bad::NoKey),
-            (&signer, head("HS256", "k1"), Bad::Algorithm),
-            (&signer, head("none", "k1"), Bad::Algorithm),
-            (&signer, json!({ "alg": "ES256", "kid": "k1", "crit": ["x"] }), Bad::Algorithm),
+            (&stranger, head("ES256", "k1"), NotSigned::Wrong),
+            (&signer, head("ES256", "k2"), NotSigned::NoKey),
+            (&signer, head("RS256", "k1"), NotSigned::NoKey),
+            (&signer, head("ES384", "k1"), NotSigned::NoKey),
+            (&signer, head("HS256", "k1"), NotSigned::Algorithm),
+            (&signer, head("none", "k1"), NotSigned::Algorithm),
+            (&signer, json!({ "alg": "ES256", "kid": "k1", "crit": ["x"] }), NotSigned::Algorithm),
         ] {
-            assert_eq!(verify(&by.token(&head, &claims()), &keys, &EXPECTED).unwrap_err(), bad, "{head}");
+            assert_eq!(
+                verify(&by.token(&head, &claims()), &keys, &EXPECTED).unwrap_err(),
+                Bad::NotSigned(bad),
+                "{head}"
+            );
         }
         let none = format!("{}..", URL_SAFE_NO_PAD.encode(r#"{"alg":"none"}"#));
         for text in ["", ".", "..", "a.b.c", none.as_str()] {
             let told = verify(text, &keys, &EXPECTED).unwrap_err();
-            assert!(matches!(told, Bad::Garbled | Bad::Algorithm), "{text}: {told:?}");
+            assert!(matches!(told, Bad::NotSigned(NotSigned::Garbled | NotSigned::Algorithm)), "{text}: {told:?}");
         }
         // Without a name, the one that fits has to have signed it.
         assert!(verify(&signer.token(&json!({ "alg": "ES256" }), &claims()), &keys, &EXPECTED).is_ok());
