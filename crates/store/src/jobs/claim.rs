@@ -112,13 +112,21 @@ impl Store {
         Ok(claims)
     }
 
-    /// Orgs with jobs that are ready, from the one after whose turn it was, each found by one probe of the index.
+    /// Orgs with jobs that are ready, from the one after whose turn it was, each found by one probe of the index: nothing
+    /// but `jobs_ready` has this order, so that databases take it also where they do not know yet how many rows there are.
+    /// (SQLite compares a column of the recursion by the whole index only where it is an expression.)
     async fn orgs_with_jobs(&self, wanted: &JobsWanted, turn: &Turn) -> Result<Vec<String>, StoreError> {
-        let ready = "FROM jobs WHERE state = 'ready' AND kind = $1 AND org_id";
+        let next = |after| {
+            format!(
+                "(SELECT n.org_id FROM (SELECT kind, org_id FROM jobs WHERE state = 'ready' \
+                 AND (kind, org_id) > ($1, {after}) ORDER BY kind, org_id LIMIT 1) n WHERE n.kind = $1)"
+            )
+        };
         let sql = format!(
-            "WITH RECURSIVE o(id) AS (SELECT (SELECT MIN(org_id) {ready} > $2) UNION ALL \
-             SELECT (SELECT MIN(org_id) {ready} > o.id) FROM o WHERE o.id IS NOT NULL) \
-             SELECT id FROM o WHERE id IS NOT NULL LIMIT $3"
+            "WITH RECURSIVE o(id) AS (SELECT {} UNION ALL SELECT {} FROM o WHERE o.id IS NOT NULL) \
+             SELECT id FROM o WHERE id IS NOT NULL LIMIT $3",
+            next("$2"),
+            next("o.id || ''")
         );
         let doing = "look for jobs";
         let kind = wanted.kind.as_str();
@@ -175,7 +183,7 @@ impl Store {
     }
 
     /// Lanes of an org with jobs that are ready and room for one more, which nobody else is looking at, from the one after
-    /// where the last look ended.
+    /// where the last look ended; each found by one probe, as the orgs.
     async fn free_lanes(
         &self,
         tx: &impl ConnectionTrait,
@@ -184,14 +192,21 @@ impl Store {
         count: usize,
         turn: &mut Turn,
     ) -> Result<Vec<Lane>, StoreError> {
-        let ready = "FROM jobs j WHERE j.state = 'ready' AND j.kind = $1 AND j.org_id = $2 AND j.lane";
+        let next = |after| {
+            format!(
+                "(SELECT n.lane FROM (SELECT kind, org_id, lane FROM jobs WHERE state = 'ready' \
+                 AND (kind, org_id, lane) > ($1, $2, {after}) ORDER BY kind, org_id, lane LIMIT 1) n \
+                 WHERE n.kind = $1 AND n.org_id = $2)"
+            )
+        };
         let running = "FROM jobs r WHERE r.state = 'running' AND r.kind = $1 AND r.lane = l.lane";
         let sql = format!(
-            "WITH RECURSIVE l(lane) AS (SELECT (SELECT MIN(j.lane) {ready} > $3) UNION ALL \
-             SELECT (SELECT MIN(j.lane) {ready} > l.lane) FROM l WHERE l.lane IS NOT NULL) \
+            "WITH RECURSIVE l(lane) AS (SELECT {} UNION ALL SELECT {} FROM l WHERE l.lane IS NOT NULL) \
              SELECT l.lane AS id, (SELECT c.health FROM connectors c WHERE c.id = l.lane) AS health, \
              EXISTS (SELECT 1 FROM jobs p WHERE p.lane = l.lane AND p.state = 'parked' AND {}) AS parked \
              FROM l WHERE l.lane IS NOT NULL AND (l.lane = '{NO_LANE}' OR (SELECT COUNT(*) {running}) < $4) LIMIT $5",
+            next("$3"),
+            next("l.lane || ''"),
             lanes::OPEN
         );
         let tried = match tx.get_database_backend() {
