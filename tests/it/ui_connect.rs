@@ -403,7 +403,7 @@ async fn a_missing_permission_is_named(db: Arc<Database>) {
 
     assert!(
         page.says("A permission is missing")
-            && page.says("did not grant: Answer and change tickets, as far as the person who connects can."),
+            && page.says("did not grant: Answer and change the tickets that the person who connects may change."),
         "{}",
         page.text
     );

@@ -162,6 +162,9 @@ impl Checker<'_> {
         for (key, text) in others {
             text.as_ref().map_or(Ok(()), |text| self.is_for_people(key, text))?;
         }
+        for step in &file.app_steps {
+            self.is_for_people("app_steps", step)?;
+        }
         for (name, words) in &file.scopes {
             self.is_for_people(&format!("scopes.{name}"), words)?;
         }
@@ -203,6 +206,7 @@ impl Checker<'_> {
             account_example: leak(&file.account.example),
             account_rule: leak(&file.account.rule),
             key_help: file.key_help.as_deref().map(leak),
+            app_steps: Box::leak(file.app_steps.iter().map(|step| leak(step)).collect()),
             scopes: Box::leak(scopes.collect()),
             tools: &[],
             test_call: leak(&file.test.shown()),

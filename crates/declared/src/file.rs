@@ -24,6 +24,8 @@ pub(crate) struct File {
     #[serde(default)]
     pub(crate) key_help: Option<String>,
     #[serde(default)]
+    pub(crate) app_steps: Vec<String>,
+    #[serde(default)]
     pub(crate) key_header: Option<String>,
     #[serde(default)]
     pub(crate) user_label: Option<String>,

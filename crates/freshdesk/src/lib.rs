@@ -35,6 +35,7 @@ static ABOUT: About = About {
         "In Freshdesk press your picture at the top right, then Profile settings, View API key. Freshdesk may ask for a \
          captcha first. Without such a button, an administrator has to let agents see their keys.",
     ),
+    app_steps: &[],
     scopes: &[],
     tools: tools::ALL,
     test_call: "GET /api/v2/agents/me",

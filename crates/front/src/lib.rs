@@ -52,6 +52,10 @@ static ABOUT: About = About {
     account_example: "Acme",
     account_rule: account::RULE,
     key_help: None,
+    app_steps: &[
+        "In Front open Settings, Developers, and create an app.",
+        "Under its features add OAuth. Until it is published, the app connects your own company alone.",
+    ],
     // They are set on the app in Front: no consent names them.
     scopes: &[],
     tools: tools::ALL,

@@ -47,6 +47,12 @@ static ABOUT: About = About {
     tools: tools::ALL,
     test_call: "GET /v1/userinfo",
     key_help: None,
+    app_steps: &[
+        "In the Google Cloud console make a project, or choose one, and switch on the Gmail, Calendar and Sheets APIs under APIs and services, Library.",
+        "Under Google Auth Platform fill in Branding. As Audience choose Internal for your own Workspace; else External, and publish it: while it is in Testing, every access ends after 7 days.",
+        "Under Data Access add the scopes below.",
+        "Under Clients create one of the type Web application.",
+    ],
 };
 
 /// Google, as the rest of Holdfast sees it.

@@ -62,6 +62,10 @@ static ABOUT: About = About {
     account_example: "acme.gorgias.com",
     account_rule: account::RULE,
     key_help: Some("In Gorgias under Settings, REST API: user name and key are shown there together"),
+    app_steps: &[
+        "In Gorgias's partner portal make an app; a draft is enough, and one works for all accounts.",
+        "Open its OAuth2 settings.",
+    ],
     scopes: SCOPES,
     tools: tools::ALL,
     test_call: "GET /api/account",

@@ -42,6 +42,10 @@ static ABOUT: About = About {
     account_example: account::EXAMPLE,
     account_rule: account::RULE,
     key_help: None,
+    app_steps: &[
+        "In Pipedrive's Developer Hub create an app: a private one is enough for your own company.",
+        "Open OAuth and access scopes, and look for the callback URL.",
+    ],
     // They are set on the app in Pipedrive: no consent names them.
     scopes: &[],
     tools: tools::ALL,

@@ -66,6 +66,10 @@ static ABOUT: About = About {
     tools: tools::ALL,
     test_call: "POST /admin/api/{version}/graphql.json (shop)",
     key_help: None,
+    app_steps: &[
+        "In Shopify's Dev Dashboard make an app, or choose one.",
+        "In its configuration allow the scopes below, and look for the redirect URLs.",
+    ],
 };
 
 /// Shopify's Admin API, as the rest of Holdfast sees it.

@@ -39,8 +39,8 @@ const REFRESH_LIFE_SECS: u64 = 7_776_000 - 1;
 
 /// Narrower ones exist, but search and side-loads are reported to want the broad ones.
 const SCOPES: &[Scope] = &[
-    Scope { name: "read", words: "See tickets and people, as far as the person who connects can" },
-    Scope { name: "write", words: "Answer and change tickets, as far as the person who connects can" },
+    Scope { name: "read", words: "See the tickets and people that the person who connects may see" },
+    Scope { name: "write", words: "Answer and change the tickets that the person who connects may change" },
 ];
 
 static ABOUT: About = About {
@@ -52,6 +52,10 @@ static ABOUT: About = About {
     account_example: "acme.zendesk.com",
     account_rule: account::RULE,
     key_help: None,
+    app_steps: &[
+        "In Zendesk's Admin Center open Apps and integrations, APIs, OAuth clients, and add one.",
+        "Its kind is Confidential. A client that is made there connects that account alone; to connect accounts of your customers, ask Zendesk for a global OAuth client in its Marketplace portal.",
+    ],
     scopes: SCOPES,
     tools: tools::ALL,
     test_call: "GET /api/v2/users/me.json",

@@ -385,6 +385,7 @@ static ABOUT: About = About {
     account_example: "acme",
     account_rule: "any label",
     key_help: None,
+    app_steps: &[],
     scopes: &[],
     tools: &[],
     test_call: "GET /me",

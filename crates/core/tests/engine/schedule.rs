@@ -45,6 +45,7 @@ macro_rules! about {
             account_example: "acme",
             account_rule: "any label",
             key_help: None,
+            app_steps: &[],
             scopes: &[],
             tools: &[],
             test_call: "GET /me",

@@ -35,6 +35,7 @@ const DAY: Duration = Duration::from_hours(24);
 /// The first key of a file that is about OAuth.
 pub(super) fn keys(file: &File) -> Option<&'static str> {
     let set = [
+        ("app_steps", !file.app_steps.is_empty()),
         ("authorize_url", file.authorize_url.is_some()),
         ("token_url", file.token_url.is_some()),
         ("revoke_url", file.revoke_url.is_some()),

@@ -371,6 +371,8 @@ struct AppPage<'a> {
     app: Row,
     beside: Option<Beside>,
     facts: Facts,
+    /// How a client is made there.
+    steps: &'static [&'static str],
     redirect_uri: String,
     scopes: Vec<ScopeRow>,
     told: Told<'a>,
@@ -474,6 +476,7 @@ pub(super) async fn page(
         app: state.row(),
         facts: state.facts(),
         beside: state.beside,
+        steps: about.app_steps,
         redirect_uri: app.redirect_uri(),
         scopes: about.scopes.iter().map(|scope| ScopeRow { name: scope.name, words: scope.words }).collect(),
         told,

@@ -60,11 +60,13 @@ static ABOUT: About = About {
     account_rule: account::RULE,
 @if oauth@
     key_help: None,
+    app_steps: &["In @Name@ open the developer settings, and create an app."],
     scopes: SCOPES,
 @end@
 @if key@
     // REPLACE: where a person finds the key, in the words of the provider's pages.
     key_help: Some("In @Name@ open your profile, then API, and copy the key."),
+    app_steps: &[],
     scopes: &[],
 @end@
     tools: tools::ALL,
