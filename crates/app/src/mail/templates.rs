@@ -148,6 +148,8 @@ pub(super) struct Recovered {
     pub(super) by: Option<String>,
     pub(super) agents: Vec<String>,
     pub(super) more_agents: usize,
+    /// What came meanwhile, where anything did.
+    pub(super) caught_up: Option<String>,
     pub(super) page: String,
 }
 
@@ -447,6 +449,7 @@ mod tests {
             by: Some("Ada Admin".to_owned()),
             agents: vec!["Tagger".to_owned()],
             more_agents: 2,
+            caught_up: Some("3 events came meanwhile, and are worked off now".to_owned()),
             page: "https://hub.example/connectors/con_1".to_owned(),
         };
         let other = Recovered {
@@ -455,6 +458,7 @@ mod tests {
             by: None,
             agents: Vec::new(),
             more_agents: 0,
+            caught_up: None,
             ..one.clone()
         };
         BackAgain {

@@ -246,10 +246,13 @@ impl Store {
         if lately && endpoint.refused == 0 && endpoint.failures == 0 {
             return Ok(());
         }
+        // Where only the moment is to be written, whoever is at it does that for all: nobody waits for the row.
+        let nothing_else = endpoint.refused == 0 && endpoint.failures == 0;
+        let free = if nothing_else { sql::for_update_of_the_free(db.get_database_backend()) } else { "" };
         // An address that has said for good that it is gone is not brought back by what was on its way.
         let sql = format!(
             "UPDATE webhook_endpoints SET first_at = COALESCE(first_at, $2), accepted_at = $2, {RESET} \
-             WHERE id = $1 AND gone_at IS NULL"
+             WHERE id = (SELECT id FROM webhook_endpoints WHERE id = $1 AND gone_at IS NULL{free}) AND gone_at IS NULL"
         );
         sql::run(db, "note that a webhook works", sql, values![endpoint.id.as_str(), micros(at)]).await.map(|_| ())
     }
@@ -310,6 +313,20 @@ impl Store {
              WHERE received_at < $1 AND sealed_body IS NOT NULL AND {waiting} LIMIT $2)"
         );
         Ok(gone + sql::run(self.db(), doing, sql, values![micros(bodies), most]).await?)
+    }
+
+    /// Events that a connector's addresses took between two moments.
+    pub async fn deliveries_between(
+        &self,
+        connector: &holdfast_core::ConnectorId,
+        from: DateTime<Utc>,
+        to: DateTime<Utc>,
+    ) -> Result<u64, StoreError> {
+        let sql = "SELECT COUNT(*) AS number FROM deliveries WHERE connector_id = $1 AND received_at > $2 \
+                   AND received_at <= $3 AND state <> 'unreadable'";
+        let values = values![connector.as_str(), micros(from), micros(to)];
+        let found: Option<sql::Number> = sql::one(self.db(), "count what came", sql, values).await?;
+        Ok(found.map_or(0, |found| found.count()))
     }
 
     /// Events of a connector that wait for its reconnect, counted up to `most`.

@@ -88,6 +88,7 @@ pub(super) async fn second_factor(app: &App, mail: &ClaimedMail, reader: &Reader
     let account = ("settings/account/two-factor", "See your account");
     let stranger = ("forgotten", "It was not me");
     let at_once = "If it was you, there is nothing to do. If not, somebody has your password: set a new one at once.";
+    let provider = line(mail.about["provider"].as_str().unwrap_or_default(), NAME);
     let left = mail.about["left"].as_u64().unwrap_or_default();
     let (title, what, advice, (path, label)) = match mail.about["what"].as_str().unwrap_or_default() {
         "on" => (
@@ -127,11 +128,14 @@ pub(super) async fn second_factor(app: &App, mail: &ClaimedMail, reader: &Reader
         ),
         "linked" => (
             "A sign-in was linked to your account",
-            format!(
-                "From now on {} signs you in here.",
-                line(mail.about["provider"].as_str().unwrap_or_default(), NAME)
-            ),
+            format!("From now on {provider} signs you in here."),
             "If it was you, there is nothing to do. If not, tell whoever runs this installation at once.",
+            account,
+        ),
+        "unlinked" => (
+            "A sign-in was unlinked from your account",
+            format!("Browsers that came in by {provider} are signed out. Your next sign-in there links it anew."),
+            "If it was not you, ask whoever runs this installation.",
             account,
         ),
         "guessed" => (
