@@ -43,6 +43,7 @@ use url::Url;
 on_both! {
     who_has_an_account_gets_in_and_is_told_of_the_link,
     nobody_gets_in_by_an_address_alone,
+    whose_account_there_was_made_anew_is_unlinked_and_gets_in,
     somebody_new_is_invited_or_becomes_what_the_operator_has_said,
     a_token_that_proves_nothing_signs_nobody_in,
     keys_that_were_changed_are_asked_for_anew,
@@ -266,6 +267,47 @@ async fn who_has_an_account_gets_in_and_is_told_of_the_link(db: Arc<Database>) {
     scene.is_refused(403, "Your address belongs to another account").await;
 }
 
+/// By themselves, where they can still get in; or by whoever runs the instance.
+async fn whose_account_there_was_made_anew_is_unlinked_and_gets_in(db: Arc<Database>) {
+    let scene = Scene::set(&db, linked).await;
+    scene.app.person("Acme", ADA, Role::Owner).await;
+    let (here, elsewhere) = (Browser::new(), Browser::new());
+    for browser in [&here, &elsewhere] {
+        let _in = scene.sign_in(browser, "/sign-in").await.expect(303);
+    }
+    let page = here.get(&scene.app.at("/settings/team")).await;
+    assert!(page.says("By Tidewater ID"), "{}", page.text);
+    let account = "/settings/account";
+    assert!(here.get(&scene.app.at(account)).await.says("Linked"));
+
+    let sent = here.press(&scene.app.at(account), "/settings/account/unlink", &[]).await.expect(303);
+
+    let page = here.go_on(sent).await;
+    assert!(page.says("The sign-in is unlinked") && page.says("Not linked"), "{}", page.text);
+    assert_ne!(scene.app.settings_of(&elsewhere).await, 200, "it came in by the provider");
+    scene.app.app.mail_due().await.unwrap();
+    let told = scene.smtp.messages_to(ADA).await;
+    assert!(told.iter().any(|mail| mail.subject.starts_with("A sign-in was unlinked")), "they are told");
+    let new_account = |subject: &'static str| {
+        scene.say(|says| {
+            says.claims = json!({ "sub": subject });
+            says.userinfo = json!({ "sub": subject, "email": ADA, "email_verified": true });
+        });
+    };
+    new_account("user-2");
+    assert_eq!(scene.sign_in(&Browser::new(), "/sign-in").await.status, 303);
+
+    new_account("user-3");
+    scene.is_refused(403, "Your address belongs to another account").await;
+    let unlink = || admin::run(&scene.app.app, Ask::UserUnlinkProvider { email: ADA.to_uppercase() });
+    unlink().await.unwrap();
+    assert_eq!(scene.sign_in(&Browser::new(), "/sign-in").await.status, 303);
+    unlink().await.unwrap();
+    let none = unlink().await.unwrap_err();
+    assert!(none.message.contains("is linked to no account"), "{}", none.message);
+    assert_eq!(db.number("SELECT COUNT(*) FROM audit_log WHERE action = 'person.unlinked'").await, 3);
+}
+
 async fn nobody_gets_in_by_an_address_alone(db: Arc<Database>) {
     let scene = Scene::set(&db, |config| config.sign_in.oidc.domains = vec!["acme.example".to_owned()]).await;
     scene.app.person("Acme", ADA, Role::Owner).await;
@@ -417,6 +459,12 @@ async fn passwords_can_be_for_operators_alone(db: Arc<Database>) {
 
     let page = scene.app.try_to_sign_in(&Browser::new(), ADA, PASSWORD).await;
     assert!(page.status == 422 && page.says("only operators have passwords. Use Tidewater ID."), "{}", page.text);
+    let page = Browser::new().get(&scene.app.at("/forgotten")).await;
+    assert!(
+        page.says("Only operators have passwords here. Everybody else signs in with Tidewater ID"),
+        "{}",
+        page.text
+    );
     let _in = scene.app.signed_in("op@acme.example").await;
     // An invitation makes no account with a password either, whatever is sent to it.
     let ada = scene.app.app.store.find_users_by_email(ADA).await.unwrap().remove(0);

@@ -133,6 +133,7 @@ const TABLE: &[(&str, &str, Takes)] = &[
     ("GET", "/settings/account", Takes::SignedIn),
     ("POST", "/settings/account/name", Takes::SignedIn),
     ("POST", "/settings/account/password", Takes::SignedIn),
+    ("POST", "/settings/account/unlink", Takes::SignedIn),
     ("POST", "/settings/account/sessions/{id}/end", Takes::SignedIn),
     ("POST", "/settings/account/sessions/end-others", Takes::SignedIn),
     ("GET", "/settings/account/two-factor", Takes::SignedIn),

@@ -9,6 +9,7 @@ use holdfast_tests::{
     on_both,
     people::Person,
     service::TestApp,
+    smtp::Smtp,
 };
 
 on_both! {
@@ -18,6 +19,7 @@ on_both! {
     the_last_owner_stays_until_somebody_else_is_one,
     whoever_leaves_is_out_there_and_nowhere_else,
     without_mail_the_link_of_an_invitation_is_shown_once,
+    who_is_invited_again_with_another_role_is_told_which_link_counts,
 }
 
 const TEAM: &str = "/settings/team";
@@ -153,4 +155,32 @@ async fn without_mail_the_link_of_an_invitation_is_shown_once(db: Arc<Database>)
     let fields = [("name", "Nora"), ("password", "a good long password")];
     let _page = Browser::new().press(&link, path, &fields).await.expect(303);
     assert!(ada.open(TEAM).await.says("Nora"));
+}
+
+async fn who_is_invited_again_with_another_role_is_told_which_link_counts(db: Arc<Database>) {
+    let smtp = Smtp::start().await;
+    let app = TestApp::builder(&db).with(|config| smtp.configure(config)).start().await;
+    let ada = app.somebody(Role::Owner).await;
+    let mut links = Vec::new();
+    for (role, told) in [
+        ("member", "new@else.example is invited as a member."),
+        ("member", "was invited already: the invitation, as a member, is sent again"),
+        ("admin", "was invited already, with another role. The invitation is changed to an admin"),
+    ] {
+        let fields = [("email", "new@else.example"), ("role", role)];
+        let page = ada.submit_and_go_on(TEAM, "/settings/team/invitations", &fields).await.expect(200);
+        assert!(page.says(told), "{told}: {}", page.text);
+        app.app.mail_due().await.unwrap();
+        links.push(smtp.messages_to("new@else.example").await.pop().unwrap().link_to("/invitation/"));
+    }
+
+    for old in &links[..2] {
+        let page = Browser::new().get(old).await;
+        assert!(page.status == 410 && page.says("A newer invitation is in its place"), "{}", page.text);
+    }
+    let path = links[2].strip_prefix(&app.base).unwrap();
+    let fields = [("name", "Nora"), ("password", "a good long password")];
+    let _joined = Browser::new().press(&links[2], path, &fields).await.expect(303);
+    let users = app.app.store.find_users_by_email("new@else.example").await.unwrap();
+    assert_eq!(users[0].role, Role::Admin);
 }

@@ -12,6 +12,7 @@ use anyhow::Context as _;
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use holdfast_core::{
     exchange::{client_basic, code_challenge, secret_header},
+    jws::{NotSigned, PublicKey},
     ports::{Body, HttpRequest},
 };
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
@@ -23,7 +24,7 @@ use tracing::{info, warn};
 use url::{Url, form_urlencoded::Serializer};
 
 use crate::{app::App, config::OidcConfig};
-use token::{About, Bad, Expected, Key};
+use token::{About, Bad, Expected};
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// No answer of theirs is larger.
@@ -37,7 +38,7 @@ const KEYS_AGAIN_AFTER: Duration = Duration::from_secs(10);
 #[derive(Default)]
 pub(crate) struct Oidc {
     facts: RwLock<Option<(Duration, Arc<Facts>)>>,
-    keys: RwLock<Option<(Duration, Arc<[Key]>)>>,
+    keys: RwLock<Option<(Duration, Arc<[PublicKey]>)>>,
 }
 
 /// OpenID Connect Discovery 1.0, section 3.
@@ -107,6 +108,11 @@ fn redirect_uri(app: &App) -> String {
     app.url("sign-in/callback")
 }
 
+/// What people call the provider, also where there is none any more.
+pub(crate) fn name(app: &App) -> &str {
+    app.config.oidc().map_or("the identity provider", |oidc| oidc.name.as_str())
+}
+
 /// Where somebody signs in at the provider.
 pub(crate) async fn authorize_url(app: &App, config: &OidcConfig, bound: &Bound<'_>) -> Result<Url, Fault> {
     let facts = facts(app, config).await?;
@@ -136,16 +142,20 @@ pub(crate) async fn redeem(app: &App, config: &OidcConfig, bound: &Bound<'_>, co
     };
     let id_token = tokens.id_token.expose_secret();
     let mut verified = token::verify(id_token, &keys(app, &facts, false).await?, &expected);
-    if matches!(verified, Err(Bad::NoKey)) {
+    if matches!(verified, Err(Bad::NotSigned(NotSigned::NoKey))) {
         // It may have changed its keys.
         verified = token::verify(id_token, &keys(app, &facts, true).await?, &expected);
     }
     let claims = verified.map_err(|bad| match bad {
         Bad::Time => Fault::Time,
-        Bad::Garbled => Fault::NotProven("it is no ID token"),
-        Bad::Algorithm => Fault::NotProven("it is not signed with RS256, ES256 or another asymmetric algorithm"),
-        Bad::NoKey => Fault::NotProven("it is signed with a key that the provider does not publish"),
-        Bad::Signature => Fault::NotProven("its signature is not right"),
+        Bad::Garbled | Bad::NotSigned(NotSigned::Garbled) => Fault::NotProven("it is no ID token"),
+        Bad::NotSigned(NotSigned::Algorithm) => {
+            Fault::NotProven("it is not signed with RS256, ES256 or another asymmetric algorithm")
+        }
+        Bad::NotSigned(NotSigned::NoKey) => {
+            Fault::NotProven("it is signed with a key that the provider does not publish")
+        }
+        Bad::NotSigned(NotSigned::Wrong) => Fault::NotProven("its signature is not right"),
         Bad::Issuer => Fault::NotProven("it names another issuer"),
         Bad::Audience => Fault::NotProven("it is meant for another client"),
         Bad::Nonce => Fault::NotProven("it belongs to another sign-in"),
@@ -277,7 +287,7 @@ async fn discover(app: &App, config: &OidcConfig) -> anyhow::Result<Facts> {
 }
 
 /// Its keys; `anew`: also where they are here, unless they were asked for just now.
-async fn keys(app: &App, facts: &Facts, anew: bool) -> anyhow::Result<Arc<[Key]>> {
+async fn keys(app: &App, facts: &Facts, anew: bool) -> anyhow::Result<Arc<[PublicKey]>> {
     let now = app.seams.clock.uptime();
     let known = app.oidc.keys.read().unwrap_or_else(PoisonError::into_inner).clone();
     if let Some((at, keys)) = known {
@@ -288,7 +298,7 @@ async fn keys(app: &App, facts: &Facts, anew: bool) -> anyhow::Result<Arc<[Key]>
     }
     let (status, document) = get(app, &facts.jwks_uri).await?;
     anyhow::ensure!(status.is_success(), "its keys: {status}");
-    let keys: Arc<[Key]> = Key::set(&document).context("its set of keys is none")?.into();
+    let keys: Arc<[PublicKey]> = PublicKey::set(&document).context("its set of keys is none")?.into();
     *app.oidc.keys.write().unwrap_or_else(PoisonError::into_inner) = Some((now, Arc::clone(&keys)));
     Ok(keys)
 }

@@ -30,6 +30,24 @@ struct Row {
     email: String,
 }
 
+/// Whose accounts at identity providers are to be unlinked.
+#[derive(Clone, Copy, Debug)]
+pub struct Unlink<'a> {
+    /// A row of theirs, by its id: who is told.
+    pub user: &'a str,
+    /// In lower case.
+    pub email: &'a str,
+    /// What people call the provider.
+    pub provider: &'a str,
+    /// The session of whoever does it themselves: it stays. `None`: the command line does it.
+    pub session: Option<&'a str>,
+}
+
+#[derive(FromQueryResult)]
+struct LinkedRow {
+    created_at: DateTime<Utc>,
+}
+
 #[derive(FromQueryResult)]
 struct WayRow {
     sealed_next: Vec<u8>,
@@ -68,6 +86,31 @@ impl Store {
         }
         tx.commit().await.map_err(failed(doing))?;
         Ok(sql::changed(linked))
+    }
+
+    /// Since when this address is linked to an account at the provider.
+    pub async fn linked_since(&self, issuer: &str, email: &str) -> Result<Option<DateTime<Utc>>, StoreError> {
+        let sql = "SELECT created_at FROM identities WHERE issuer = $1 AND email = $2";
+        let row: Option<LinkedRow> = sql::one(self.db(), "look for an identity", sql, values![issuer, email]).await?;
+        Ok(row.map(|row| row.created_at))
+    }
+
+    /// Unlinks an address from whatever accounts it is linked to, also at providers of before, and signs out browsers that
+    /// came in by them. The next sign-in there links it anew. `No`: it was not linked.
+    pub async fn unlink_identities(&self, unlink: Unlink<'_>, tell: &Tell) -> Result<Changed, StoreError> {
+        let doing = "unlink an identity";
+        let tx = self.transaction(doing).await?;
+        let gone = sql::run(&tx, doing, "DELETE FROM identities WHERE email = $1", values![unlink.email]).await?;
+        if gone > 0 {
+            let sessions = "DELETE FROM browser_sessions WHERE by_provider AND id <> $2 \
+                            AND user_id IN (SELECT id FROM users WHERE email = $1)";
+            sql::run(&tx, doing, sessions, values![unlink.email, unlink.session.unwrap_or_default()]).await?;
+            self.audit_address(&tx, unlink.email, "person.unlinked", unlink.session.is_some()).await?;
+            let about = json!({ "what": "unlinked", "provider": unlink.provider });
+            self.tell_person(&tx, tell, unlink.user, MailKind::SecondFactor, &about).await?;
+        }
+        tx.commit().await.map_err(failed(doing))?;
+        Ok(sql::changed(gone))
     }
 
     /// Somebody goes to the provider, and comes back with this cookie, by its SHA-256. What is over goes.

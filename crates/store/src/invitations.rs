@@ -44,8 +44,8 @@ pub enum Invited {
     Yes {
         /// Of the invitation.
         id: String,
-        /// Whether it was there.
-        renewed: bool,
+        /// What the one that was there was to.
+        before: Option<Role>,
     },
     /// They are in the org.
     Member,
@@ -73,6 +73,8 @@ pub enum InvitationNow {
     Expired,
     /// Somebody of the org has taken it back.
     Withdrawn,
+    /// By this link no more: a later one of the same invitation is in its place.
+    Replaced,
     /// It was accepted.
     Used,
 }
@@ -102,6 +104,8 @@ pub struct Invitation {
     pub mail: Option<(MailStage, Option<String>)>,
     accepted_at: Option<DateTime<Utc>>,
     withdrawn_at: Option<DateTime<Utc>>,
+    /// Whether it was found by a link that a later one has replaced.
+    replaced: bool,
 }
 
 impl Invitation {
@@ -111,6 +115,8 @@ impl Invitation {
             InvitationNow::Used
         } else if self.withdrawn_at.is_some() {
             InvitationNow::Withdrawn
+        } else if self.replaced {
+            InvitationNow::Replaced
         } else if self.expires_at <= at {
             InvitationNow::Expired
         } else {
@@ -184,13 +190,15 @@ impl TryFrom<Row> for Invitation {
             expires_at: row.expires_at,
             accepted_at: row.accepted_at,
             withdrawn_at: row.withdrawn_at,
+            replaced: false,
         })
     }
 }
 
 #[derive(FromQueryResult)]
-struct Subject {
+struct Link {
     subject: String,
+    replaced_at: Option<DateTime<Utc>>,
 }
 
 #[derive(FromQueryResult)]
@@ -219,7 +227,8 @@ impl Store {
         let lock = sql::for_update(self.backend());
         let before = format!("SELECT id, role FROM invitations WHERE org_id = $1 AND email = $2 AND {OPEN}{lock}");
         let before: Option<RoleRow> = sql::one(&tx, doing, before, values![org, email.as_str()]).await?;
-        let from = before.as_ref().map(RoleRow::role).transpose()?.unwrap_or(Role::Viewer);
+        let was = before.as_ref().map(RoleRow::role).transpose()?;
+        let from = was.unwrap_or(Role::Viewer);
         if !by.is_some_and(|by| by.may_change(from, Some(new.role))) {
             tx.rollback().await.map_err(failed(doing))?;
             return Ok(Invited::NotAllowed);
@@ -230,10 +239,10 @@ impl Store {
         }
         if let Some(before) = before.as_ref().filter(|_| from != new.role || !tell.sends) {
             // A link that was made for another role opens nothing, nor one that may have been mislaid on its way by hand.
-            let links = "DELETE FROM account_links WHERE subject = $1";
-            sql::run(&tx, doing, links, values![before.id.as_str()]).await?;
+            let links = "UPDATE account_links SET replaced_at = $2 WHERE subject = $1 AND replaced_at IS NULL";
+            sql::run(&tx, doing, links, values![before.id.as_str(), micros(tell.at)]).await?;
         }
-        let (id, renewed) = before.map_or_else(|| (self.id("inv"), false), |row| (row.id, true));
+        let id = before.map_or_else(|| self.id("inv"), |row| row.id);
         let sql = "INSERT INTO invitations (id, org_id, email, role, invited_by, created_at, sent_at, expires_at) \
                    VALUES ($1, $2, $3, $4, $5, $6, $6, $7) ON CONFLICT (id) DO UPDATE SET role = EXCLUDED.role, \
                    invited_by = EXCLUDED.invited_by, sent_at = EXCLUDED.sent_at, expires_at = EXCLUDED.expires_at";
@@ -244,11 +253,16 @@ impl Store {
         let mail = self.tell_address(&tx, tell, new.org, &email, MailKind::Invitation, &about).await?;
         let sql = "UPDATE invitations SET mail_id = $2 WHERE id = $1";
         sql::run(&tx, doing, sql, values![id.as_str(), mail]).await?;
-        let action = if renewed { "invitation.sent_again" } else { "invitation.sent" };
+        let action = if was.is_some() { "invitation.sent_again" } else { "invitation.sent" };
         let line = Change::new(new.org, action, ("invitation", &id, &email)).now(json!({ "role": role }));
+        // Sent again as it was, it is an act all the same.
+        let line = match was.filter(|was| *was != new.role) {
+            Some(was) => line.was(json!({ "role": was.as_str() })),
+            None => line,
+        };
         self.audit(&tx, line).await?;
         tx.commit().await.map_err(failed(doing))?;
-        Ok(Invited::Yes { id, renewed })
+        Ok(Invited::Yes { id, before: was })
     }
 
     /// The org's invitations that nobody has accepted, the newest first.
@@ -267,10 +281,9 @@ impl Store {
 
     /// The invitation that this link leads to.
     pub async fn find_invitation_of(&self, link: &[u8; 32]) -> Result<Option<Invitation>, StoreError> {
-        match subject(self.db(), "look for a link", link).await? {
-            Some(id) => self.find_invitation(&id).await,
-            None => Ok(None),
-        }
+        let Some(link) = followed(self.db(), "look for a link", link).await? else { return Ok(None) };
+        let found = self.find_invitation(&link.subject).await?;
+        Ok(found.map(|found| Invitation { replaced: link.replaced_at.is_some(), ..found }))
     }
 
     /// Takes an invitation back: its links lead nowhere any more.
@@ -401,13 +414,17 @@ pub(crate) async fn mint(
     Ok(sql::changed(sql::run(db, doing, sql, values![hash.to_vec(), subject, micros(at)]).await?))
 }
 
-/// What this link leads to.
+/// What this link leads to; nowhere, once it was replaced.
 pub(crate) async fn subject(
     db: &impl ConnectionTrait,
     doing: &'static str,
     link: &[u8; 32],
 ) -> Result<Option<String>, StoreError> {
-    let sql = "SELECT subject FROM account_links WHERE hash = $1";
-    let row: Option<Subject> = sql::one(db, doing, sql, values![link.to_vec()]).await?;
-    Ok(row.map(|row| row.subject))
+    let link = followed(db, doing, link).await?;
+    Ok(link.filter(|link| link.replaced_at.is_none()).map(|link| link.subject))
+}
+
+async fn followed(db: &impl ConnectionTrait, doing: &'static str, link: &[u8; 32]) -> Result<Option<Link>, StoreError> {
+    let sql = "SELECT subject, replaced_at FROM account_links WHERE hash = $1";
+    sql::one(db, doing, sql, values![link.to_vec()]).await
 }

@@ -85,7 +85,7 @@ pub use events::{NewEvent, Published, StoredEvent};
 pub use grants::{Connected, Grant, Granted};
 pub use half_sign_ins::HalfSignIn;
 pub use history::{Failure, HealthChange};
-pub use identities::NewIdentity;
+pub use identities::{NewIdentity, Unlink};
 pub use imports::{Import, Imported, Met};
 pub use incidents::OpenIncident;
 pub use invitations::{Accept, Accepted, Invitation, InvitationNow, Invited, NewInvitation, Touched};

@@ -1,5 +1,7 @@
 //! The people of an org: who is there, what they may do, and who leaves. One owner always stays.
 
+use std::collections::HashMap;
+
 use chrono::{DateTime, Utc};
 use holdfast_core::{OrgId, Role, ports::StoreError};
 use sea_orm::{ConnectionTrait, FromQueryResult};
@@ -19,6 +21,8 @@ pub struct Member {
     pub user: User,
     /// When they last did something in the UI, to five minutes or so; `None`: never.
     pub seen_at: Option<DateTime<Utc>>,
+    /// Whether their address is linked to an account at the identity provider.
+    pub linked: bool,
 }
 
 /// What became of a change to the team.
@@ -40,6 +44,7 @@ pub enum TeamChange {
 struct Seen {
     id: String,
     seen_at: Option<DateTime<Utc>>,
+    linked: bool,
 }
 
 /// What somebody may do, or is invited to.
@@ -58,12 +63,15 @@ impl RoleRow {
 impl Store {
     /// The org's people: owners first, then by address.
     pub async fn members(&self, org: &OrgId) -> Result<Vec<Member>, StoreError> {
-        let sql = "SELECT id, seen_at FROM users WHERE org_id = $1 AND removed_at IS NULL";
+        let sql = "SELECT id, seen_at, EXISTS (SELECT 1 FROM identities i WHERE i.email = users.email) AS linked \
+                   FROM users WHERE org_id = $1 AND removed_at IS NULL";
         let seen: Vec<Seen> = sql::all(self.db(), "look when people were here", sql, values![org.as_str()]).await?;
-        let seen_at = |id: &str| seen.iter().find(|row| row.id == id).and_then(|row| row.seen_at);
-        let users = self.users(org).await?;
-        let mut members: Vec<Member> =
-            users.into_iter().map(|user| Member { seen_at: seen_at(&user.id), user }).collect();
+        let seen: HashMap<_, _> = seen.into_iter().map(|row| (row.id, (row.seen_at, row.linked))).collect();
+        let member = |user: User| {
+            let (seen_at, linked) = seen.get(&user.id).copied().unwrap_or_default();
+            Member { user, seen_at, linked }
+        };
+        let mut members: Vec<Member> = self.users(org).await?.into_iter().map(member).collect();
         members.sort_by_key(|member| std::cmp::Reverse(member.user.role));
         Ok(members)
     }

@@ -106,6 +106,7 @@ const NO_LINES: &[(&str, &str)] = &[
     ("/settings/account/two-factor/on", "takes an app: see ui_two_factor"),
     ("/settings/account/two-factor/codes", "takes an app: see ui_two_factor"),
     ("/settings/account/two-factor/off", "takes an app: see ui_two_factor"),
+    ("/settings/account/unlink", "takes an identity provider: see ui_oidc"),
     ("/settings/team/two-factor", "takes an app: see ui_two_factor"),
     ("/settings/notifications/test", "sends a test mail; nothing of the org's changes"),
     ("/settings/notifications/channel/test", "sends a test; nothing of the org's changes"),
@@ -486,6 +487,8 @@ async fn the_audit_log_is_of_one_org_on_pages_in_exports_and_in_the_api(db: Arc<
     assert!(none.text.contains("No such change"), "{}", none.text);
     let bad = browser.get(&house.app.at("/settings/audit?since=yesterday")).await;
     assert_eq!(bad.status, 422);
+    let reversed = browser.get(&house.app.at("/settings/audit?since=2026-12-02&until=2026-12-01")).await;
+    assert!(reversed.status == 422 && reversed.says("the wrong way round"), "{}", reversed.text);
 
     let key = house.app.key_with(&["audit:read"]).await;
     let answer = house.app.call(Method::GET, "/audit?action=person.rena&limit=1", Some(&key), None).await.expect(200);

@@ -6,7 +6,9 @@ use holdfast_core::{
     ConnectorId, OrgId, Role, Snapshot,
     ports::{Changed, CredentialStore},
 };
-use holdfast_store::{By, ByKind, EmailTaken, FactorOwner, Filter, NewKey, NewUser, Surface, TeamChange, User, acting};
+use holdfast_store::{
+    By, ByKind, EmailTaken, FactorOwner, Filter, NewKey, NewUser, Surface, TeamChange, Unlink, User, acting,
+};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -22,6 +24,7 @@ use crate::{
     keys::{self, SCOPES},
     mailbox,
     moving::Format,
+    oidc,
     problem::Problem,
     ui::{
         forgotten, passwords,
@@ -54,6 +57,9 @@ pub enum Ask {
         email: String,
     },
     UserResetTwoFactor {
+        email: String,
+    },
+    UserUnlinkProvider {
         email: String,
     },
     UserSetRole {
@@ -158,6 +164,7 @@ async fn done(app: &Arc<App>, ask: Ask) -> Result<Value, Refused> {
         }
         Ask::UserResetPassword { email } => user_reset_password(app, &email).await,
         Ask::UserResetTwoFactor { email } => user_reset_two_factor(app, &email).await,
+        Ask::UserUnlinkProvider { email } => user_unlink_provider(app, &email).await,
         Ask::UserSetRole { email, org, role } => user_set_role(app, &email, org.as_deref(), role).await,
         Ask::UserList { org } => {
             let mut all = Vec::new();
@@ -319,6 +326,17 @@ async fn user_reset_two_factor(app: &App, email: &str) -> Result<Value, Refused>
     }
     throttle::forget(app, Subject::second_factor(&user.email)).await?;
     Ok(json!({ "id": user.id, "two_factor": "off" }))
+}
+
+/// For somebody whose account at the provider was made anew: nobody else is let in by the address until then.
+async fn user_unlink_provider(app: &App, email: &str) -> Result<Value, Refused> {
+    let rows = app.store.find_users_by_email(email).await?;
+    let Some(user) = rows.first() else { return Err(nobody(email)) };
+    let unlink = Unlink { user: &user.id, email: &user.email, provider: oidc::name(app), session: None };
+    if app.store.unlink_identities(unlink, &app.telling()).await? == Changed::No {
+        return Err(Refused::new(format!("{email} is linked to no account at an identity provider")));
+    }
+    Ok(json!({ "id": user.id, "linked": false }))
 }
 
 async fn user_set_role(app: &App, email: &str, org: Option<&str>, role: Role) -> Result<Value, Refused> {

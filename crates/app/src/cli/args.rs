@@ -169,6 +169,14 @@ pub enum UserCommand {
         #[arg(long, value_name = "ADDRESS")]
         email: String,
     },
+    /// Unlink somebody from their account at the identity provider, as where that was made anew
+    ///
+    /// Browsers that came in by it are signed out, and they are told by mail. Their next sign-in there links it anew.
+    UnlinkProvider {
+        /// E-mail address of the person
+        #[arg(long, value_name = "ADDRESS")]
+        email: String,
+    },
     /// Take a person out of an organisation, at once; signs them out everywhere
     ///
     /// The last owner of an organisation stays. What they made stays too, API keys among it.
@@ -411,6 +419,7 @@ mod tests {
             "holdfast user set-password --email a@example.com",
             "holdfast user reset-password --email a@example.com",
             "holdfast user reset-two-factor --email a@example.com",
+            "holdfast user unlink-provider --email a@example.com",
             "holdfast user set-password --email a@example.com --org Acme --password-stdin",
             "holdfast user remove --email a@example.com --org Acme",
             "holdfast user set-role --email a@example.com --org Acme --role viewer",

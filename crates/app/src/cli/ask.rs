@@ -38,6 +38,10 @@ pub(super) async fn user(config: Config, command: UserCommand, output: Output) -
             let say = |value: &Value| format!("two-factor sign-in of user {} is off", text(&value["id"]));
             one(config, Ask::UserResetTwoFactor { email }, output, say).await
         }
+        UserCommand::UnlinkProvider { email } => {
+            let say = |value: &Value| format!("user {} is linked to no account at the provider", text(&value["id"]));
+            one(config, Ask::UserUnlinkProvider { email }, output, say).await
+        }
         UserCommand::Remove { email, org } => {
             let ask = Ask::UserRemove { email, org };
             one(config, ask, output, |value| format!("removed user {}", text(&value["id"]))).await

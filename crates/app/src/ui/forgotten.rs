@@ -21,7 +21,7 @@ use super::{
     passwords,
     person::Visitor,
     routes::{Needs, Routes},
-    sign_in::{retry_after, too_many},
+    sign_in::{provider, retry_after, too_many},
     throttle::{self, Subject},
     trouble::Trouble,
     view::View,
@@ -58,15 +58,23 @@ struct ForgottenPage<'a> {
     done: bool,
     /// Whether a mail can be sent at all.
     mails: bool,
+    /// What the identity provider is called, where only operators have passwords.
+    instead: Option<&'a str>,
     email: &'a str,
     problem: String,
 }
 
 /// GET /forgotten
 async fn show(State(app): State<Arc<App>>, visitor: Visitor, Query(asked): Query<Asked>) -> Response {
-    let page = ForgottenPage { done: !asked.done.is_empty(), mails: mails(&app), email: "", problem: String::new() };
+    let done = !asked.done.is_empty();
+    let page = ForgottenPage { done, mails: mails(&app), instead: instead(&app), email: "", problem: String::new() };
     let view = View::plain(&visitor.csrf, "pages/account/forgotten.html", TITLE, &page);
     (visitor.jar.clone(), view.show(&app)).into_response()
+}
+
+fn instead(app: &App) -> Option<&str> {
+    let (name, only) = provider(app);
+    name.filter(|_| only)
 }
 
 fn mails(app: &App) -> bool {
@@ -88,7 +96,7 @@ async fn ask(
 ) -> Result<Response, Trouble> {
     let email = form.email.trim();
     let refuse = |status, problem: String| {
-        let page = ForgottenPage { done: false, mails: mails(&app), email, problem };
+        let page = ForgottenPage { done: false, mails: mails(&app), instead: instead(&app), email, problem };
         let view = View::plain(&visitor.csrf, "pages/account/forgotten.html", TITLE, &page);
         (visitor.jar.clone(), view.status(status).show(&app)).into_response()
     };
@@ -115,6 +123,8 @@ struct ResetPage<'a> {
     email: &'a str,
     /// Where it is set, where there are several.
     orgs: Vec<String>,
+    /// See [`ForgottenPage::instead`]; `None` also for operators.
+    instead: Option<&'a str>,
     problem: String,
 }
 
@@ -138,10 +148,11 @@ async fn reset_page(
     problem: String,
 ) -> Result<Response, Trouble> {
     let people = app.store.find_users_by_email(&reset.email).await?;
+    let instead = instead(app).filter(|_| !people.iter().any(|user| user.operator));
     let several = people.len() > 1;
     let orgs = people.into_iter().filter(|_| several).map(|user| user.org_name).collect();
     let status = if problem.is_empty() { StatusCode::OK } else { StatusCode::UNPROCESSABLE_ENTITY };
-    let page = ResetPage { token: token.expose_secret(), email: &reset.email, orgs, problem };
+    let page = ResetPage { token: token.expose_secret(), email: &reset.email, orgs, instead, problem };
     let view = View::plain(&visitor.csrf, "pages/account/reset.html", "Set a new password", &page);
     Ok((visitor.jar.clone(), view.status(status).show(app)).into_response())
 }

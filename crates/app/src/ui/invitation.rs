@@ -71,9 +71,16 @@ async fn look(app: &App, visitor: &Visitor, person: Option<Person>, token: &Secr
             let text = format!("Somebody of {org} has taken it back. If you think that you should be in, ask them.");
             return dead("This invitation was withdrawn", &text, "To the start page", "/");
         }
+        InvitationNow::Replaced => {
+            let text = format!(
+                "It was sent to {email} again after this link was made. Open the link of the last mail, or ask {} for it.",
+                invitation.by
+            );
+            return dead("A newer invitation is in its place", &text, "To the start page", "/");
+        }
         InvitationNow::Expired => {
             let text = format!(
-                "Invitations work for a week. Ask {} to send it again: this very link works again then.",
+                "Invitations work for 7 days. Ask {} to send it again: this very link works again then.",
                 invitation.by
             );
             return dead("This invitation is over", &text, "To the start page", "/");

@@ -23,7 +23,8 @@ use super::{
     person::Visitor,
     routes::{Needs, Routes},
     second_step,
-    sign_in::{Came, begin, local},
+    sign_in::{Came, begin, local, retry_after, too_many},
+    throttle::{self, Subject},
     trouble::Trouble,
 };
 use crate::{
@@ -60,8 +61,24 @@ struct Go {
 }
 
 /// POST /sign-in/provider
-async fn go(State(app): State<Arc<App>>, visitor: Visitor, Posted(form): Posted<Go>) -> Result<Response, Trouble> {
+async fn go(
+    State(app): State<Arc<App>>,
+    peer: Option<Extension<ConnectInfo<Peer>>>,
+    visitor: Visitor,
+    Posted(form): Posted<Go>,
+) -> Result<Response, Trouble> {
     let config = configured(&app)?;
+    let from = Subject::leaving(peer.map(|Extension(ConnectInfo(Peer(peer)))| peer));
+    if let Err(wait) = throttle::attempt(&app, from.as_slice()).await? {
+        let text = too_many(wait);
+        let page = Told::new(&text, "Back to sign in", "/sign-in").show(
+            &app,
+            &visitor,
+            StatusCode::TOO_MANY_REQUESTS,
+            "You were not signed in",
+        );
+        return Ok((retry_after(wait), page).into_response());
+    }
     let cookie = keys::secret_text("", app.seams.random.as_ref());
     let url = match oidc::authorize_url(&app, config, &Bound(cookie.expose_secret())).await {
         Ok(url) => url,
@@ -125,11 +142,12 @@ async fn back(
     };
     let also = also.iter().map(|user| user.id.clone()).collect();
     info!(user.id = user.id, "{} came back from the identity provider", user.id);
+    let peer = peer.map(|Extension(ConnectInfo(Peer(peer)))| peer);
+    throttle::uncount(&app, Subject::leaving(peer).as_slice()).await?;
     let jar = visitor.jar.clone().add(Kind::Provider.end(&app));
     if user.second_factor && config.asks_for_second_factor() {
         return second_step::ask(&app, jar, user, also, &next).await;
     }
-    let peer = peer.map(|Extension(ConnectInfo(Peer(peer)))| peer);
     let jar = begin(&app, jar, &headers, user, also, Came::Vouched(peer)).await?;
     Ok((jar, Redirect::to(local(&next))).into_response())
 }

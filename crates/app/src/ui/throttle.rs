@@ -59,13 +59,12 @@ impl Subject {
     /// Where a request comes from. Not where that is this machine or its own network: there it is the operator's proxy,
     /// and so everybody.
     pub(crate) fn host(peer: Option<SocketAddr>) -> Option<Self> {
-        let ip = outside(peer)?;
-        // A customer of an IPv6 provider has at least a whole /64.
-        let host = match ip {
-            IpAddr::V4(ip) => ip.to_string(),
-            IpAddr::V6(ip) => format!("{:?}/64", &ip.segments()[..4]),
-        };
-        Some(Self::new(&format!("host|{host}"), FREE_OF_A_HOST))
+        Some(Self::new(&format!("host|{}", host(peer)?), FREE_OF_A_HOST))
+    }
+
+    /// Where somebody goes to the identity provider from, as [`Subject::host`]: each time leaves a row.
+    pub(crate) fn leaving(peer: Option<SocketAddr>) -> Option<Self> {
+        Some(Self::new(&format!("leaving|{}", host(peer)?), FREE_OF_A_HOST))
     }
 
     /// An address that a link for a forgotten password is asked for, whether anybody has it or not.
@@ -88,6 +87,14 @@ impl Subject {
     }
 }
 
+fn host(peer: Option<SocketAddr>) -> Option<String> {
+    Some(match outside(peer)? {
+        IpAddr::V4(ip) => ip.to_string(),
+        // A customer of an IPv6 provider has at least a whole /64.
+        IpAddr::V6(ip) => format!("{:?}/64", &ip.segments()[..4]),
+    })
+}
+
 /// Where a request comes from, unless it may have come through a proxy of the operator's.
 pub(crate) fn outside(peer: Option<SocketAddr>) -> Option<IpAddr> {
     let ip = peer?.ip().to_canonical();
@@ -108,9 +115,7 @@ pub(crate) fn from(extensions: &Extensions) -> Option<String> {
 pub(crate) async fn attempt(app: &App, subjects: &[Subject]) -> Result<Result<(), TimeDelta>, StoreError> {
     for (at, subject) in subjects.iter().enumerate() {
         if let Err(wait) = claim(app, subject).await? {
-            for counted in &subjects[..at] {
-                app.store.uncount_attempt(&counted.hash).await?;
-            }
+            uncount(app, &subjects[..at]).await?;
             return Ok(Err(wait));
         }
     }
@@ -121,8 +126,13 @@ pub(crate) async fn attempt(app: &App, subjects: &[Subject]) -> Result<Result<()
 pub(crate) async fn succeeded(app: &App, subjects: &[Subject]) -> Result<(), StoreError> {
     let Some((own, others)) = subjects.split_first() else { return Ok(()) };
     app.store.forget_failures(&own.hash).await?;
-    for other in others {
-        app.store.uncount_attempt(&other.hash).await?;
+    uncount(app, others).await
+}
+
+/// An attempt of theirs is not counted after all.
+pub(crate) async fn uncount(app: &App, subjects: &[Subject]) -> Result<(), StoreError> {
+    for subject in subjects {
+        app.store.uncount_attempt(&subject.hash).await?;
     }
     Ok(())
 }
@@ -212,6 +222,10 @@ mod tests {
         ] {
             assert_eq!(host(near), None, "{near}");
         }
+        let leaving =
+            |address: &str| Subject::leaving(Some(address.parse::<SocketAddr>().unwrap())).map(|from| from.hash);
+        assert!(leaving("10.0.0.7:1").is_none() && leaving("203.0.113.7:1").is_some());
+        assert_ne!(host("203.0.113.7:1"), leaving("203.0.113.7:1"), "who signs in there guesses no passwords");
         assert!(host("203.0.113.7:1").is_some());
         assert_eq!(host("203.0.113.7:1"), host("203.0.113.7:2"));
         assert_eq!(host("203.0.113.7:1"), host("[::ffff:203.0.113.7]:1"));

@@ -100,7 +100,7 @@ async fn of_operators_who_leave_at_once_one_stays(db: Arc<TestDatabase>) {
 async fn invited(store: &Store, org: &OrgId, by: &str, link: u8) -> String {
     let expires_at = moment(0) + TimeDelta::days(7);
     let new = NewInvitation { org, email: "New@x.example", role: Role::Member, by, expires_at };
-    let Invited::Yes { id, renewed: false } = store.invite(&new, &tell(0)).await.unwrap() else { panic!("it is new") };
+    let Invited::Yes { id, before: None } = store.invite(&new, &tell(0)).await.unwrap() else { panic!("it is new") };
     store.mint_link(&id, &[link; 32], moment(0)).await.unwrap();
     id
 }

@@ -9,7 +9,7 @@ use axum::{
 };
 use axum_extra::extract::cookie::CookieJar;
 use holdfast_core::ports::Changed;
-use holdfast_store::{BrowserSession, User};
+use holdfast_store::{BrowserSession, Unlink, User};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 use tracing::info;
@@ -17,7 +17,7 @@ use tracing::info;
 use super::browsers;
 use crate::{
     app::App,
-    care, keys,
+    care, keys, oidc,
     ui::{
         cookies::Kind,
         form::{Nothing, Posted},
@@ -40,6 +40,7 @@ pub(super) fn routes() -> Routes {
         .get(HERE, Needs::Account, show)
         .post("/settings/account/name", Needs::Account, rename)
         .post("/settings/account/password", Needs::Account, change_password)
+        .post("/settings/account/unlink", Needs::Account, unlink)
         .post("/settings/account/sessions/{id}/end", Needs::Account, end_session)
         .post("/settings/account/sessions/end-others", Needs::Account, end_others)
 }
@@ -55,6 +56,7 @@ fn done(word: &str) -> Option<&'static str> {
     match word {
         "name" => Some("Your name is changed."),
         "password" => Some("Your password is changed. Every other browser is signed out."),
+        "unlinked" => Some("The sign-in is unlinked. Browsers that came in by it are signed out, but for this one."),
         "ended" => Some("That browser is signed out."),
         "others" => Some("Every other browser is signed out."),
         _ => None,
@@ -73,8 +75,30 @@ struct AccountPage<'a> {
     others: Vec<String>,
     /// Whether they have a second factor.
     two_factor: bool,
+    /// What the identity provider is called, and since when an account there is theirs.
+    provider: Option<(&'a str, Option<Moment>)>,
+    /// Why they have no password, where they have none that is taken.
+    no_password: Option<NoPassword>,
     sessions: Vec<SessionRow>,
     problems: Problems,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "snake_case")]
+enum NoPassword {
+    /// They sign in at the identity provider alone.
+    NotTaken,
+    /// They never set one.
+    NotSet,
+}
+
+impl NoPassword {
+    fn of(app: &App, user: &User) -> Option<Self> {
+        if app.config.oidc().is_some_and(|oidc| oidc.only) && !user.operator {
+            return Some(Self::NotTaken);
+        }
+        user.password_hash.is_none().then_some(Self::NotSet)
+    }
 }
 
 /// By the fields that they stand by.
@@ -112,6 +136,13 @@ async fn page(app: &App, person: &Person, page: AccountPage<'_>) -> Result<Respo
         seen: Moment::new(if session.id == person.session.id { now } else { session.seen_at }, now),
         since: Moment::new(session.created_at, now),
     };
+    let provider = match app.config.oidc() {
+        Some(oidc) => {
+            let since = app.store.linked_since(&oidc.issuer, &person.user.email).await?;
+            Some((oidc.name.as_str(), Moment::maybe(since, now)))
+        }
+        None => None,
+    };
     let wrong = [&page.problems.name, &page.problems.current, &page.problems.new].iter().any(|text| !text.is_empty());
     let page = AccountPage {
         email: &person.user.email,
@@ -120,6 +151,8 @@ async fn page(app: &App, person: &Person, page: AccountPage<'_>) -> Result<Respo
         operator: person.user.operator,
         others: others(app, person).await?.into_iter().map(|other| other.org_name).collect(),
         two_factor: person.user.second_factor,
+        provider,
+        no_password: NoPassword::of(app, &person.user),
         sessions: sessions.iter().map(row).collect(),
         ..page
     };
@@ -215,6 +248,21 @@ async fn change_password(
     let token = keys::secret_text("", app.seams.random.as_ref());
     app.store.renew_browser_session(&person.session.id, &keys::hash(token.expose_secret())).await?;
     Ok((jar.add(Kind::Session.set(&app, token.expose_secret().to_owned())), back("password")).into_response())
+}
+
+/// POST /settings/account/unlink
+async fn unlink(
+    State(app): State<Arc<App>>,
+    person: Person,
+    Posted(Nothing {}): Posted<Nothing>,
+) -> Result<Response, Trouble> {
+    let provider = oidc::name(&app);
+    let (user, session) = (&person.user, Some(person.session.id.as_str()));
+    let unlink = Unlink { user: &user.id, email: &user.email, provider, session };
+    // Unlinked meanwhile is as well.
+    app.store.unlink_identities(unlink, &app.telling()).await?;
+    info!(user.id, "{} unlinked their sign-in by the identity provider", user.id);
+    Ok(back("unlinked"))
 }
 
 /// POST /settings/account/sessions/{id}/end

@@ -31,7 +31,7 @@ use crate::{
 const HERE: &str = "/settings/audit";
 const ADMIN: Needs = Needs::Role(Role::Admin);
 /// Of a page.
-const ROWS: u64 = 50;
+const ROWS: u64 = 25;
 
 pub(super) fn routes() -> Routes {
     Routes::new().get(HERE, ADMIN, show).get("/settings/audit/export", ADMIN, export::export)
@@ -71,7 +71,11 @@ impl Asked {
             day
         };
         let since = day(&self.since, &mut problems.since);
-        let until = day(&self.until, &mut problems.until).and_then(|day| day.checked_add_days(Days::new(1)));
+        let last = day(&self.until, &mut problems.until);
+        if since.zip(last).is_some_and(|(since, last)| last < since) {
+            "This day is before the first one; the two may be the wrong way round.".clone_into(&mut problems.until);
+        }
+        let until = last.and_then(|day| day.checked_add_days(Days::new(1)));
         let begin = |day: NaiveDate| day.and_time(NaiveTime::MIN).and_utc();
         let filter = AuditFilter {
             instance: person.user.operator,

@@ -52,12 +52,16 @@ struct Asked {
 }
 
 #[derive(Serialize)]
-struct TeamPage {
+struct TeamPage<'a> {
     done: Option<String>,
     /// A link to hand over, this once: where no mail is sent.
     link: Option<Link>,
     members: Vec<Row>,
     invitations: Vec<Invited>,
+    /// What the identity provider is called.
+    provider: Option<&'a str>,
+    /// Who has to set up a second factor if that is required.
+    without: Vec<String>,
     /// Whether everybody here has to have a second factor, and whether the reader has.
     required: bool,
     own_factor: bool,
@@ -83,7 +87,10 @@ struct Row {
     here: bool,
     role: &'static str,
     operator: bool,
-    two_factor: bool,
+    /// They could sign in with nothing but a password.
+    password_alone: bool,
+    /// An account at the identity provider is theirs.
+    linked: bool,
     since: Moment,
     seen: Option<Moment>,
     /// Why their address gets no mail any more, and since when.
@@ -142,6 +149,14 @@ async fn page(
     };
     let owners = members.iter().filter(|member| member.user.role == Role::Owner).count();
     let last = |member: &Member| member.user.role == Role::Owner && owners == 1;
+    let oidc = app.config.oidc();
+    let password_alone = |user: &User| {
+        let taken = user.operator || !oidc.is_some_and(|oidc| oidc.only);
+        taken && user.password_hash.is_some() && !user.second_factor
+    };
+    // Whom the provider vouches for may go on with that.
+    let vouched = |member: &Member| member.linked && oidc.is_some_and(|oidc| !oidc.asks_for_second_factor());
+    let without = members.iter().filter(|member| !member.user.second_factor && !vouched(member));
     let row = |member: &Member| {
         let user = &member.user;
         let (own, by) = (user.id == person.user.id, person.user.role);
@@ -154,7 +169,8 @@ async fn page(
             here: own,
             role: words::role(user.role),
             operator: user.operator,
-            two_factor: user.second_factor,
+            password_alone: password_alone(user),
+            linked: member.linked,
             refused: refused(user),
             since: Moment::new(user.created_at, now),
             seen: if own { Some(Moment::new(now, now)) } else { Moment::maybe(member.seen_at, now) },
@@ -182,9 +198,9 @@ async fn page(
         roles: given.map(|to| choice(to, &format!("{}: {}", words::role(to), words::role_means(to)), role)).collect(),
         mails: app.seams.mail.is_some(),
         hint: if app.seams.mail.is_some() {
-            "They get a mail with a link, which works for a week."
+            "They get a mail with a link, which works for 7 days."
         } else {
-            "No mail server is set up: you get a link for them, which works for a week."
+            "No mail server is set up: you get a link for them, which works for 7 days."
         },
         problem,
     };
@@ -192,6 +208,8 @@ async fn page(
     let page = TeamPage {
         done: done(asked, &members, &invitations),
         link,
+        provider: oidc.map(|oidc| oidc.name.as_str()),
+        without: without.map(|member| member.user.shown().to_owned()).collect(),
         required: person.user.second_factor_required,
         own_factor: person.user.second_factor,
         leaves: members.iter().any(|member| member.user.id == person.user.id && !last(member)),
@@ -214,7 +232,17 @@ fn done(asked: &Asked, members: &[Member], invitations: &[Invitation]) -> Option
     match asked.done.as_str() {
         "role" => member().map(|user| format!("{} is {} now.", user.shown(), words::a_role(user.role))),
         "invited" => invited().map(|one| format!("{} is invited as {}.", one.email, words::a_role(one.role))),
-        "renewed" => invited().map(|one| format!("The invitation of {} is renewed, and sent again.", one.email)),
+        "renewed" => invited().map(|one| {
+            format!("{} was invited already: the invitation, as {}, is sent again.", one.email, words::a_role(one.role))
+        }),
+        "changed" => invited().map(|one| {
+            format!(
+                "{} was invited already, with another role. The invitation is changed to {}, and sent again; the links of \
+                 before are over.",
+                one.email,
+                words::a_role(one.role)
+            )
+        }),
         "withdrawn" => Some("The invitation is withdrawn; its link leads nowhere any more.".to_owned()),
         "required" => Some("Who has no second factor sets one up before they see anything else here.".to_owned()),
         "not-required" => Some("A second factor is everybody's own choice again.".to_owned()),

@@ -73,8 +73,8 @@ async fn send(app: &App, person: &Person, email: &str, role: Role) -> Result<Res
     let telling = app.telling();
     let expires_at = telling.at + LIFE;
     let new = NewInvitation { org: person.org(), email, role, by: &person.user.id, expires_at };
-    let (id, renewed) = match app.store.invite(&new, &telling).await? {
-        Invited::Yes { id, renewed } => (id, renewed),
+    let (id, before) = match app.store.invite(&new, &telling).await? {
+        Invited::Yes { id, before } => (id, before),
         Invited::Member => {
             let problem = "Somebody with this address is in the team already.".to_owned();
             return again_with(app, person, email, role, problem).await;
@@ -83,7 +83,11 @@ async fn send(app: &App, person: &Person, email: &str, role: Role) -> Result<Res
     };
     info!(user.id = person.user.id, invitation.id = id, "{} invited somebody: {id}", person.user.id);
     if telling.sends {
-        let done = if renewed { "renewed" } else { "invited" };
+        let done = match before {
+            None => "invited",
+            Some(before) if before == role => "renewed",
+            Some(_) => "changed",
+        };
         return Ok(Redirect::to(&format!("{HERE}?done={done}&who={id}")).into_response());
     }
     // Nobody is mailed here. The link is shown once, as keys are, and whoever made it hands it over.
