@@ -44,6 +44,7 @@ mod m20261201_151000_identities;
 mod m20261201_200000_notifications;
 mod m20261202_100000_count_usage;
 mod m20261203_100000_replace_links;
+mod m20261203_100000_runs_of_tickets;
 
 /// All steps, in order.
 pub struct Migrator;
@@ -92,6 +93,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261201_200000_notifications::Migration),
             Box::new(m20261202_100000_count_usage::Migration),
             Box::new(m20261203_100000_replace_links::Migration),
+            Box::new(m20261203_100000_runs_of_tickets::Migration),
         ]
     }
 }

@@ -8,11 +8,13 @@
 //! - `lanes`: the jobs of a connector follow its health.
 //! - `hand`: people try again and discard.
 //! - `list`: what is shown and counted, and what is forgotten.
+//! - `names`: what people call what they are about.
 
 mod claim;
 mod hand;
 mod lanes;
 mod list;
+mod names;
 mod settle;
 
 use chrono::{DateTime, Utc};
@@ -34,6 +36,7 @@ pub use claim::{ClaimedJob, JobClaims, JobsWanted, Turn};
 pub use hand::{ByHand, Did};
 pub(crate) use lanes::{end_deliveries, end_lane, park_lane, release_lane};
 pub use list::{JobAttempt, JobCount, JobFilter};
+pub use names::{JobNames, NamedConnector};
 pub use settle::Attempt;
 
 /// The lane of kinds that know none.

@@ -51,6 +51,7 @@ mod provider_migrations;
 mod replicas;
 mod row;
 mod run_steps;
+mod run_tickets;
 mod runs;
 mod seal;
 mod second_factors;
@@ -90,8 +91,8 @@ pub use imports::{Import, Imported, Met};
 pub use incidents::OpenIncident;
 pub use invitations::{Accept, Accepted, Invitation, InvitationNow, Invited, NewInvitation, Touched};
 pub use jobs::{
-    Attempt, ByHand, ClaimedJob, Did, Enqueued, Job, JobAttempt, JobClaims, JobCount, JobFilter, JobsChanged,
-    JobsWanted, NewJob, Turn,
+    Attempt, ByHand, ClaimedJob, Did, Enqueued, Job, JobAttempt, JobClaims, JobCount, JobFilter, JobNames, JobsChanged,
+    JobsWanted, NamedConnector, NewJob, Turn,
 };
 pub use keys::{ApiKey, NewKey};
 pub use lifeboat::{CheckedGrant, KeptGrant, LifeboatState, Spool};
@@ -113,6 +114,7 @@ pub use provider_migrations::{
 };
 pub use replicas::Replica;
 pub use run_steps::{Began, RunStep, StepEnd};
+pub use run_tickets::{RunTicket, TicketLine};
 pub use runs::{Claimed, End, Queued, Run, RunEvent};
 pub use seal::{BadMasterKey, MasterKey};
 pub use second_factors::{Owner as FactorOwner, Proof, Proven, SecondFactor};
@@ -127,8 +129,8 @@ pub use usage::Used;
 pub use users::{EmailTaken, FirstUser, NewUser, User};
 pub use webhooks::{
     Arrived, Dedupe, Delivery, DeliveryFilter, DeliveryState, DueLook, Endpoint, Known, Looked, NewEndpoint,
-    NewlyConnected, Owner, Pace, Receiver, Rejection, Rejections, Subscribed, TakenDelivery, Threshold, TurnedAway,
-    WorkedOff,
+    NewlyConnected, Owner, Pace, PassedOver, Receiver, Rejection, Rejections, Subscribed, TakenDelivery, Threshold,
+    TurnedAway, WhyNoRun, WorkedOff,
 };
 
 pub use holdfast_core::ports::StoreError;

@@ -11,6 +11,7 @@ use serde_json::Value;
 use crate::{
     agents::{Paused, Stop, stops},
     exchanges::whole_ms,
+    run_tickets,
     runs::Claimed,
     sql::{self, failed, micros, nonsense, values},
     store::Store,
@@ -157,6 +158,11 @@ impl Store {
             step.duration.map(whole_ms),
         ];
         sql::run(&tx, doing, insert, values).await?;
+        if let Some(connector) = &step.connector
+            && let Some(ticket) = step.input.as_ref().and_then(|input| input["ticket_id"].as_str())
+        {
+            run_tickets::note(&tx, run.id.as_str(), connector.as_str(), ticket).await?;
+        }
         tx.commit().await.map_err(failed(doing))?;
         self.agent_changed(&run.agent);
         Ok(Began::Yes)

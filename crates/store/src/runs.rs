@@ -18,6 +18,7 @@ use crate::{
     agent_changes, agents,
     audit::Change,
     listing::{Page, page_limit},
+    run_tickets,
     sql::{self, failed, micros, nonsense, values},
     store::Store,
 };
@@ -114,10 +115,10 @@ pub struct End {
 }
 
 #[derive(FromQueryResult)]
-struct Row {
+pub(crate) struct Row {
     id: String,
     org_id: String,
-    agent_id: String,
+    pub(crate) agent_id: String,
     state: String,
     actor: Option<String>,
     dry: bool,
@@ -177,12 +178,6 @@ struct DueAgent {
 }
 
 #[derive(FromQueryResult)]
-struct Named {
-    id: String,
-    name: String,
-}
-
-#[derive(FromQueryResult)]
 struct Lost {
     id: String,
     agent_id: String,
@@ -191,7 +186,7 @@ struct Lost {
 /// Runs that events of one ticket give an agent are counted over this time.
 pub(crate) const BRAKE: TimeDelta = TimeDelta::hours(1);
 
-const COLUMNS: &str = "r.id, r.org_id, r.agent_id, r.state, r.actor, r.dry, r.queued_at, r.started_at, r.ended_at, \
+pub(crate) const COLUMNS: &str = "r.id, r.org_id, r.agent_id, r.state, r.actor, r.dry, r.queued_at, r.started_at, r.ended_at, \
                        r.code, r.detail, r.connector_id, r.claim, r.calls, r.writes, r.failures, r.event, \
                        r.delivery_id, r.job_id";
 
@@ -218,6 +213,11 @@ impl Store {
             if sql::run(&tx, doing, sql, values).await? == 1 {
                 let name = agent_changes::name_of(&tx, agent).await?;
                 let ticket = event.as_ref().map(|event| &event["ticket_id"]);
+                if let Some(event) = &event
+                    && let (Some(on), Some(ticket)) = (event["connector"]["id"].as_str(), event["ticket_id"].as_str())
+                {
+                    run_tickets::note(&tx, id.as_str(), on, ticket).await?;
+                }
                 let line = Change::new(org, "agent.run_by_hand", ("agent", agent.as_str(), &name));
                 self.audit(&tx, line.now(json!({ "run": id.as_str(), "dry": dry, "ticket": ticket }))).await?;
                 tx.commit().await.map_err(failed(doing))?;
@@ -457,22 +457,6 @@ impl Store {
              WHERE ended_at IS NULL AND job_id IS NOT NULL AND EXISTS (SELECT 1 {of_job})"
         );
         sql::run(self.db(), "look for runs that were given up", sql, values![micros(at)]).await
-    }
-
-    /// The runs that a delivery gave to agents, each with its agent's name.
-    pub async fn runs_of_delivery(&self, delivery: &DeliveryId) -> Result<Vec<(Run, String)>, StoreError> {
-        let doing = "read the runs of a delivery";
-        let sql = format!("SELECT {COLUMNS} FROM runs r WHERE r.delivery_id = $1 ORDER BY r.id LIMIT 100");
-        let rows: Vec<Row> = sql::all(self.db(), doing, sql, values![delivery.as_str()]).await?;
-        let names =
-            "SELECT DISTINCT a.id, a.name FROM runs r JOIN agents a ON a.id = r.agent_id WHERE r.delivery_id = $1";
-        let names: Vec<Named> = sql::all(self.db(), doing, names, values![delivery.as_str()]).await?;
-        let names: HashMap<String, String> = names.into_iter().map(|agent| (agent.id, agent.name)).collect();
-        let with_name = |row: Row| {
-            let name = names.get(&row.agent_id).cloned().unwrap_or_default();
-            Ok((row.try_into()?, name))
-        };
-        rows.into_iter().map(with_name).collect()
     }
 
     /// The runs of the org's agent, newest first.

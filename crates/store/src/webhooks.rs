@@ -36,7 +36,7 @@ pub use read::{Delivery, DeliveryFilter};
 pub use refused::{Rejection, Rejections, Threshold, TurnedAway};
 pub use subscriptions::{DueLook, Looked, NewlyConnected, Pace, Subscribed};
 pub use taken::{Arrived, Dedupe, DeliveryState, TakenDelivery};
-pub use work::WorkedOff;
+pub use work::{PassedOver, WhyNoRun, WorkedOff};
 
 /// An address that a provider sends to.
 #[derive(Clone, Debug)]

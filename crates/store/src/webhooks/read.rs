@@ -7,7 +7,7 @@ use holdfast_core::{ConnectorId, DeliveryId, JobId, OrgId, ports::StoreError};
 use sea_orm::FromQueryResult;
 use serde_json::Value;
 
-use super::DeliveryState;
+use super::{DeliveryState, PassedOver};
 use crate::{
     listing::{Page, page_limit},
     seal::Place,
@@ -26,6 +26,8 @@ pub struct Delivery {
     pub connector_name: String,
     /// The provider's id.
     pub provider: String,
+    /// The account there.
+    pub account: String,
     /// Where it came.
     pub endpoint: String,
     /// The shared word for what happened.
@@ -38,6 +40,10 @@ pub struct Delivery {
     pub state: DeliveryState,
     /// Why it is there.
     pub detail: Option<String>,
+    /// What told of the same change before.
+    pub same_as: Option<DeliveryId>,
+    /// The connector's agents that it gave no run; `None`: it is not worked off, is not for agents, or was told before.
+    pub passed_over: Option<Vec<PassedOver>>,
     /// What works it off.
     pub job: Option<JobId>,
     /// How often the same event came again.
@@ -59,6 +65,8 @@ pub struct DeliveryFilter {
     pub connector: Option<ConnectorId>,
     /// Only in this state.
     pub state: Option<DeliveryState>,
+    /// Only about this: a ticket's id.
+    pub subject: Option<String>,
 }
 
 #[derive(FromQueryResult)]
@@ -67,12 +75,15 @@ struct Row {
     connector_id: String,
     connector_name: String,
     provider: String,
+    account: String,
     endpoint_id: String,
     topic: String,
     kind: String,
     subject: Option<String>,
     state: String,
     detail: Option<String>,
+    same_as: Option<String>,
+    passed_over: Option<Value>,
     job_id: Option<String>,
     repeats: i64,
     size_bytes: i64,
@@ -81,8 +92,8 @@ struct Row {
     settled_at: Option<DateTime<Utc>>,
 }
 
-const SELECT: &str = "SELECT d.id, d.connector_id, c.name AS connector_name, c.provider, d.endpoint_id, d.topic, d.kind, \
-     d.subject, d.state, d.detail, d.job_id, d.repeats, d.size_bytes, d.headers, d.received_at, d.settled_at \
+const SELECT: &str = "SELECT d.id, d.connector_id, c.name AS connector_name, c.provider, c.account, d.endpoint_id, d.topic, d.kind, \
+     d.subject, d.state, d.detail, d.same_as, d.passed_over, d.job_id, d.repeats, d.size_bytes, d.headers, d.received_at, d.settled_at \
      FROM deliveries d JOIN connectors c ON c.id = d.connector_id WHERE d.org_id = $1";
 
 impl TryFrom<Row> for Delivery {
@@ -91,15 +102,19 @@ impl TryFrom<Row> for Delivery {
     fn try_from(row: Row) -> Result<Self, StoreError> {
         Ok(Self {
             state: DeliveryState::parse(&row.state).ok_or_else(|| nonsense("deliveries", "state", &row.id))?,
+            // Words of a newer release that are not known here are no reason to show nothing.
+            passed_over: row.passed_over.and_then(|all| serde_json::from_value(all).ok()),
             id: row.id.into(),
             connector: row.connector_id.into(),
             connector_name: row.connector_name,
             provider: row.provider,
+            account: row.account,
             endpoint: row.endpoint_id,
             topic: row.topic,
             kind: row.kind,
             subject: row.subject,
             detail: row.detail,
+            same_as: row.same_as.map(DeliveryId::from),
             job: row.job_id.map(JobId::from),
             repeats: row.repeats.unsigned_abs(),
             size_bytes: row.size_bytes.unsigned_abs(),
@@ -133,6 +148,9 @@ impl Store {
         }
         if let Some(state) = filter.state {
             also("d.state =", state.as_str().into());
+        }
+        if let Some(subject) = &filter.subject {
+            also("d.subject =", subject.as_str().into());
         }
         sql.push_str(" ORDER BY d.id DESC LIMIT $2");
         let rows: Vec<Row> = sql::all(self.db(), "list deliveries", sql, values).await?;

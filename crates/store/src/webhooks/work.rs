@@ -10,6 +10,7 @@ use holdfast_core::{
     webhook::{Author, Topic},
 };
 use sea_orm::{DatabaseTransaction, FromQueryResult};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::{
@@ -18,6 +19,7 @@ use crate::{
     jobs::{self, NewJob},
     mirrors::{BY_SYNC, Told},
     patience::Patient,
+    run_tickets,
     runs::BRAKE,
     sql::{self, failed, micros, values},
     store::Store,
@@ -72,13 +74,82 @@ pub enum WorkedOff {
     WhoIs(ConnectorId),
 }
 
+/// An agent that could work with an event's connector, and that the event gave no run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PassedOver {
+    /// Which.
+    pub agent: AgentId,
+    /// What people called it then.
+    pub name: String,
+    /// Why.
+    pub why: WhyNoRun,
+}
+
+/// Why an event gave an agent no run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WhyNoRun {
+    /// A person had paused it.
+    Paused,
+    /// It waits for other events.
+    OtherEvents,
+    /// It runs by a schedule.
+    BySchedule,
+    /// It runs when a person says so.
+    ByHand,
+    /// The connector had done itself what the event tells of.
+    OurOwn,
+    /// It had a run for this change already.
+    ToldBefore,
+}
+
+impl WhyNoRun {
+    /// The stable word in API and database.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Paused => "paused",
+            Self::OtherEvents => "other_events",
+            Self::BySchedule => "by_schedule",
+            Self::ByHand => "by_hand",
+            Self::OurOwn => "our_own",
+            Self::ToldBefore => "told_before",
+        }
+    }
+}
+
+/// No more of them are written down of one event.
+const MOST_PASSED_OVER: usize = 20;
+
 #[derive(FromQueryResult)]
-struct Waiting {
+struct Bound {
     id: String,
     name: String,
     paused: bool,
     role: String,
-    on_events: String,
+    on_events: Option<String>,
+    by_time: bool,
+}
+
+impl Bound {
+    /// Why an event of this topic is not for it; `None`: it is.
+    fn passes(&self, topic: Topic) -> Result<Option<WhyNoRun>, StoreError> {
+        let waits = match &self.on_events {
+            None if self.by_time => return Ok(Some(WhyNoRun::BySchedule)),
+            None => return Ok(Some(WhyNoRun::ByHand)),
+            Some(events) => agents::events(events, &self.id)?.waits_for(topic),
+        };
+        Ok(if !waits {
+            Some(WhyNoRun::OtherEvents)
+        } else if self.paused {
+            Some(WhyNoRun::Paused)
+        } else {
+            None
+        })
+    }
+
+    fn passed_over(&self, why: WhyNoRun) -> PassedOver {
+        PassedOver { agent: self.id.as_str().into(), name: self.name.clone(), why }
+    }
 }
 
 impl Store {
@@ -123,21 +194,23 @@ impl Store {
             let (key, at) = (Some(id.to_string()), event.received_at);
             told = events::tell_of(self, &tx, &org, &connector, kind, key, at, data).await?;
         }
-        let mut why_none = None;
+        let (mut why_none, mut passed_over) = (None, Vec::new());
         if let (Some(topic), Some(ticket)) = (waited_for, ticket) {
-            let look = "SELECT a.id, a.name, a.paused_at IS NOT NULL AS paused, MIN(b.role) AS role, a.on_events \
-                        FROM agent_connectors b JOIN agents a ON a.id = b.agent_id \
-                        WHERE b.connector_id = $1 AND a.on_events IS NOT NULL \
-                        GROUP BY a.id, a.name, a.paused_at, a.on_events ORDER BY a.id";
-            let (mut waiting, mut paused) = (Vec::new(), Vec::new());
-            for agent in sql::all::<Waiting>(&tx, doing, look, values![event.connector_id.as_str()]).await? {
-                if !agents::events(&agent.on_events, &agent.id)?.waits_for(topic) {
-                    continue;
+            let look = "SELECT a.id, a.name, a.paused_at IS NOT NULL AS paused, MIN(b.role) AS role, a.on_events, \
+                        (a.every_secs IS NOT NULL OR a.cron IS NOT NULL) AS by_time \
+                        FROM agent_connectors b JOIN agents a ON a.id = b.agent_id WHERE b.connector_id = $1 \
+                        GROUP BY a.id, a.name, a.paused_at, a.on_events, a.every_secs, a.cron ORDER BY a.id";
+            let mut waiting = Vec::new();
+            for agent in sql::all::<Bound>(&tx, doing, look, values![event.connector_id.as_str()]).await? {
+                match agent.passes(topic)? {
+                    Some(why) => passed_over.push(agent.passed_over(why)),
+                    None => waiting.push(agent),
                 }
-                if agent.paused { paused.push(agent.name) } else { waiting.push(agent) }
             }
+            let paused = |one: &&PassedOver| one.why == WhyNoRun::Paused;
+            let paused: Vec<_> = passed_over.iter().filter(paused).map(|one| one.name.as_str()).collect();
             if event.is_our_own() && !waiting.is_empty() {
-                waiting.clear();
+                passed_over.extend(waiting.drain(..).map(|agent| agent.passed_over(WhyNoRun::OurOwn)));
                 why_none = Some("This connector did it itself, and that sets no agent off.".to_owned());
             } else if waiting.is_empty() && !paused.is_empty() {
                 why_none = Some(format!("It set no agent off: {} was paused.", paused.join(", ")));
@@ -153,18 +226,22 @@ impl Store {
                 };
                 if before.is_some() {
                     same_as = before;
+                    passed_over.push(agent.passed_over(WhyNoRun::ToldBefore));
                     continue;
                 }
                 self.give_run(&tx, &event, ticket, &agent, most, now).await?;
                 given.push(AgentId::from(agent.id));
             }
         }
-        let settle = "UPDATE deliveries SET state = 'processed', detail = $3, settled_at = $2, same_as = $4 \
+        let settle = "UPDATE deliveries SET state = 'processed', detail = $3, settled_at = $2, same_as = $4, \
+                      passed_over = $5 \
                       WHERE id = $1 AND state IN ('received', 'parked', 'failed')";
         if let Some(twin) = same_as.as_ref().filter(|_| given.is_empty()) {
             why_none = Some(format!("The same change was told before, by {}.", twin.0));
         }
-        let values = values![id.as_str(), micros(now), why_none, same_as.map(|twin| twin.0)];
+        passed_over.truncate(MOST_PASSED_OVER);
+        let passed_over = waited_for.is_some().then(|| json!(passed_over));
+        let values = values![id.as_str(), micros(now), why_none, same_as.map(|twin| twin.0), passed_over];
         sql::run(&tx, doing, settle, values).await?;
         tx.commit().await.map_err(failed(doing))?;
         for agent in &given {
@@ -184,7 +261,7 @@ impl Store {
         tx: &Patient<DatabaseTransaction>,
         event: &Happened,
         ticket: &str,
-        agent: &Waiting,
+        agent: &Bound,
         most: u32,
         now: DateTime<Utc>,
     ) -> Result<(), StoreError> {
@@ -245,6 +322,7 @@ impl Store {
             subject.as_str(),
             job.map(|job| job.to_string()),
         ];
-        sql::run(tx, doing, insert, values).await.map(|_| ())
+        sql::run(tx, doing, insert, values).await?;
+        run_tickets::note(tx, &run, &event.connector_id, ticket).await
     }
 }
