@@ -8,8 +8,11 @@ const UNITS = [["year", 31536000], ["month", 2592000], ["day", 86400], ["hour", 
 const relatively = (ms) => {
   const seconds = Math.trunc(Math.abs(ms) / 1000);
   if (seconds < 5) return "just now";
-  const [unit, length] = UNITS.find(([, length]) => seconds >= length);
-  const number = Math.floor(seconds / length);
+  const unitOf = (seconds) => UNITS.find(([, length]) => seconds >= length);
+  // What is to come by the nearest number: a week is 7 days also a moment after it began.
+  const told = ms > 0 ? seconds + Math.floor(unitOf(seconds)[1] / 2) : seconds;
+  const [unit, length] = unitOf(told);
+  const number = Math.floor(told / length);
   const amount = `${number} ${unit}${number === 1 ? "" : "s"}`;
   return ms < 0 ? `${amount} ago` : `in ${amount}`;
 };

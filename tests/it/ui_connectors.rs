@@ -101,7 +101,7 @@ async fn home_tells_first_what_needs_somebody(db: Arc<Database>) {
     assert_eq!(reconnects, [format!("/connectors/{failed}/reconnect")]);
     assert_eq!(needs.named("button")[0].get("class"), Some("primary"), "it is what the page is about");
     assert_eq!(needs.get("data-live"), Some("1 connector needs you."));
-    assert!(needs.text().contains("Ends Ends soon ends in 59 minutes"), "{}", needs.text());
+    assert!(needs.text().contains("Ends Ends soon ends in 1 hour"), "{}", needs.text());
     assert_eq!(listed(&page), ["Ends", "Failed", "Fine"]);
     for id in [fine, failed, ends] {
         assert!(page.text.contains(&format!("href=\"/connectors/{id}\"")), "{id}");

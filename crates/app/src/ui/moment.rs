@@ -32,7 +32,7 @@ impl Moment {
 
 /// `just now`, `3 minutes ago`, `in 2 days`.
 fn relative(ahead: TimeDelta) -> String {
-    let amount = span(ahead.abs());
+    let amount = if ahead > TimeDelta::zero() { span(rounded(ahead)) } else { span(-ahead) };
     match amount {
         None if ahead > TimeDelta::zero() => "in a moment".to_owned(),
         None => "just now".to_owned(),
@@ -41,18 +41,27 @@ fn relative(ahead: TimeDelta) -> String {
     }
 }
 
+/// In seconds, the largest first.
+const UNITS: [(i64, &str); 6] =
+    [(31_536_000, "year"), (2_592_000, "month"), (86_400, "day"), (3600, "hour"), (60, "minute"), (1, "second")];
+
+fn unit(seconds: i64) -> (i64, &'static str) {
+    UNITS.into_iter().find(|(long, _)| seconds >= *long).unwrap_or((1, "second"))
+}
+
+/// What is to come is told by the nearest number: what lasts a week ends in 7 days also a moment after it began.
+fn rounded(ahead: TimeDelta) -> TimeDelta {
+    ahead + TimeDelta::seconds(unit(ahead.num_seconds()).0 / 2)
+}
+
 /// A length of time in its largest whole unit: `3 minutes`; `None` below five seconds.
 pub(crate) fn span(length: TimeDelta) -> Option<String> {
     let seconds = length.num_seconds();
-    let (number, unit) = match seconds {
-        ..5 => return None,
-        5..60 => (seconds, "second"),
-        60..3600 => (seconds / 60, "minute"),
-        3600..86_400 => (seconds / 3600, "hour"),
-        86_400..2_592_000 => (seconds / 86_400, "day"),
-        2_592_000..31_536_000 => (seconds / 2_592_000, "month"),
-        _ => (seconds / 31_536_000, "year"),
-    };
+    if seconds < 5 {
+        return None;
+    }
+    let (long, unit) = unit(seconds);
+    let number = seconds / long;
     Some(format!("{number} {unit}{}", if number == 1 { "" } else { "s" }))
 }
 
@@ -73,6 +82,10 @@ mod tests {
             (-60, "1 minute ago"),
             (-7_199, "1 hour ago"),
             (86_400 * 2, "in 2 days"),
+            (86_400 * 7 - 2, "in 7 days"),
+            (86_400 * 6 + 3600, "in 6 days"),
+            (3599, "in 1 hour"),
+            (59, "in 59 seconds"),
             (-86_400 * 400, "1 year ago"),
         ];
         for (seconds, relative) in table {
