@@ -44,6 +44,17 @@ async fn a_webhook_is_set_up_and_its_deliveries_are_looked_at() {
             chromium.open(&app.at(&format!("/deliveries/{}", kept[0]["id"].as_str().expect("it has an id")))).await;
             chromium.shows("What it said").await;
             chromium.inspect("delivery").await;
+            chromium.open(&app.at("/deliveries?ticket=%23999")).await;
+            chromium.shows("Nothing has come in about").await;
+            chromium.inspect("ticket-nothing").await;
+            chromium.fill("Ticket", "the printer").await;
+            chromium.press("What happened to it?").await;
+            chromium.shows("That names no ticket").await;
+            chromium.inspect("ticket-problem").await;
+            chromium.fill("Ticket", "#42").await;
+            chromium.press("What happened to it?").await;
+            chromium.shows("No agent was set off").await;
+            chromium.inspect("ticket").await;
         })
         .await;
 }

@@ -199,6 +199,8 @@ async fn a_paused_agent_lets_events_go_by(db: Arc<Database>) {
         (&kept[0]["state"], &kept[0]["detail"]),
         (&json!("processed"), &json!("It set no agent off: Noting was paused."))
     );
+    let delivery = app.delivery(kept[0]["id"].as_str().unwrap()).await;
+    assert_eq!(delivery["passed_over"], json!([{ "agent": agent, "name": "Noting", "why": "paused" }]));
 
     let _resumed = app.post(&format!("/agents/{agent}/resume"), json!({})).await.expect(200);
     send(&app, &said(&hook, "evt-2", "created", None)).await;

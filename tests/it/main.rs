@@ -58,6 +58,7 @@ mod ui_settings;
 mod ui_setup;
 mod ui_sign_in;
 mod ui_team;
+mod ui_tickets;
 mod ui_two_factor;
 mod ui_webhooks;
 mod webhooks;

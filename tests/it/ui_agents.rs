@@ -201,6 +201,7 @@ async fn a_stopped_agent_says_why_and_leads_to_where_it_is_mended(db: Arc<Databa
     let told = browser.submit(&app.at(&format!("/agents/{agent}/run")), &[("csrf", csrf)]).await;
     assert_eq!(told.status, 409);
     assert!(told.text.contains("is stopped: Zendesk acme needs Reconnect"), "{}", told.text);
+    assert!(told.html(&app.base).links.iter().any(|link| link.ends_with(&format!("/agents/{agent}"))), "{}", told.text);
     let page = app.consent(&app.reconnect_link(&acme).await).await;
     assert_eq!(page.status, 200, "{}", page.text);
     let back = open(&app, &browser, &format!("/agents/{agent}")).await;
@@ -292,7 +293,7 @@ async fn an_agent_that_waits_for_events_is_made_and_tried_on_a_ticket(db: Arc<Da
     assert_eq!(app.app.run_due_agents().await.unwrap(), 1);
 
     let done = browser.open(&run).await;
-    assert!(done.text.contains("About ticket 42") && done.text.contains("Succeeded"), "{}", done.text);
+    assert!(done.text.contains("About ticket #42") && done.text.contains("Succeeded"), "{}", done.text);
     let edit = open(&app, &browser, &format!("{page}/edit")).await.form(&format!("{page}/edit"));
     assert_eq!((edit.value("every"), edit.value("event")), (Some("events"), Some("ticket.created")));
     let deaf = open(&app, &browser, &page).await;

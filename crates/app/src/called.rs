@@ -1,8 +1,9 @@
 //! What connectors and their accounts are called, on pages and in mails.
 
 use holdfast_core::{Health, Snapshot, credential::Reason, ports::StoreError};
+use holdfast_store::NamedConnector;
 
-use crate::app::App;
+use crate::{app::App, tools};
 
 /// An account as people know it; empty while nobody has named it.
 pub(crate) fn account(app: &App, provider: &str, account: &str) -> String {
@@ -22,6 +23,17 @@ pub(crate) fn parts(app: &App, provider: &str, account: &str, name: &str) -> Str
     }
     let account = self::account(app, provider, account);
     if account.is_empty() { format!("{}, not named yet", app.provider_name(provider)) } else { account }
+}
+
+/// What people call it, or else its provider with its account: `Zendesk acme`.
+pub(crate) fn named(app: &App, named: &NamedConnector) -> String {
+    if named.name.is_empty() { tools::connector_name(app, &named.provider, &named.account) } else { named.name.clone() }
+}
+
+/// A ticket by its id at the provider: `#14`, where that is a number.
+pub(crate) fn ticket(id: &str) -> String {
+    let number = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit());
+    if number { format!("#{id}") } else { id.to_owned() }
 }
 
 /// Scopes in the words of who consents; those that the provider's adapter does not ask for stay as they are.

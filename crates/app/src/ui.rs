@@ -121,6 +121,7 @@ async fn other_method(person: Result<Option<Person>, Trouble>) -> Trouble {
         status: StatusCode::METHOD_NOT_ALLOWED,
         title: "This address only takes a form".to_owned(),
         way_on: "Go back to the page with the form, and send it from there.".to_owned(),
+        way: None,
         person: person.ok().flatten().map(Box::new),
     }
 }
@@ -133,6 +134,7 @@ pub(crate) fn refused(problem: &Problem) -> Trouble {
             status,
             title: "This cannot be answered".to_owned(),
             way_on: problem.detail().to_owned(),
+            way: None,
             person: None,
         },
     }

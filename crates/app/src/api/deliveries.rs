@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{Json, extract::State};
 use chrono::{DateTime, Utc};
-use holdfast_store::{Delivery, DeliveryFilter, DeliveryState};
+use holdfast_store::{Delivery, DeliveryFilter, DeliveryState, PassedOver};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
@@ -23,6 +23,8 @@ pub(super) struct ListQuery {
     connector: Option<String>,
     /// Only in this state: `received`, `parked`, `processed`, `failed` or `unreadable`.
     state: Option<String>,
+    /// Only about this: a ticket's id at the provider.
+    subject: Option<String>,
     /// From the page before.
     cursor: Option<String>,
     /// At most 200; default 50.
@@ -63,8 +65,27 @@ pub(super) struct DeliveryDetailBody {
     headers: Value,
     /// The runs that it gave to agents.
     runs: Vec<String>,
+    /// The connector's agents that it gave none, and why. Null where nobody looked: it is not worked off, is not about a ticket,
+    /// or tells of a change that was told before.
+    passed_over: Option<Vec<PassedOverBody>>,
     /// What it said, masked and shortened; with the scope `jobs` alone. Null also once it is forgotten.
     body: Option<Value>,
+}
+
+/// An agent that a delivery gave no run.
+#[derive(Debug, Serialize, ToSchema)]
+struct PassedOverBody {
+    agent: String,
+    /// Its name then.
+    name: String,
+    /// `paused`, `other_events`, `by_schedule`, `by_hand`, `our_own` or `told_before`.
+    why: &'static str,
+}
+
+impl From<PassedOver> for PassedOverBody {
+    fn from(passed: PassedOver) -> Self {
+        Self { agent: passed.agent.to_string(), name: passed.name, why: passed.why.as_str() }
+    }
 }
 
 impl From<&Delivery> for DeliveryBody {
@@ -112,7 +133,7 @@ pub(super) async fn list(
         None => None,
         Some(id) => Some(caller.connector(&app, id).await?.snapshot.connector),
     };
-    let filter = DeliveryFilter { connector, state };
+    let filter = DeliveryFilter { connector, state, subject: query.subject };
     let page = app.store.deliveries(caller.org(), &filter, query.cursor.as_deref(), limit(query.limit)?).await?;
     Ok(Json(List { data: page.data.iter().map(DeliveryBody::from).collect(), next_cursor: page.next_cursor }))
 }
@@ -136,7 +157,9 @@ pub(super) async fn show(
         None
     };
     let runs = app.store.runs_of_delivery(&delivery.id).await?.into_iter().map(|(run, _)| run.id.to_string()).collect();
-    Ok(Json(DeliveryDetailBody { delivery: DeliveryBody::from(&delivery), headers: delivery.headers, runs, body }))
+    let shown = DeliveryBody::from(&delivery);
+    let passed_over = delivery.passed_over.map(|all| all.into_iter().map(PassedOverBody::from).collect());
+    Ok(Json(DeliveryDetailBody { delivery: shown, headers: delivery.headers, runs, passed_over, body }))
 }
 
 fn reads(caller: &Caller) -> Result<(), Problem> {

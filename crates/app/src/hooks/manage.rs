@@ -14,7 +14,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
 
 use super::subscriptions;
-use crate::app::App;
+use crate::{app::App, sync};
 
 /// Of a secret that a person brings: shorter ones are guessed, longer ones are something else.
 const SECRET_CHARS: std::ops::RangeInclusive<usize> = 8..=512;
@@ -158,6 +158,21 @@ pub(crate) async fn hears(
         adapter(app, endpoint).is_some_and(|way| Standing::of(app, endpoint, way.facts()).hears())
     };
     Ok(endpoints.iter().any(hears))
+}
+
+/// Whether what happens to its tickets is told here: by a webhook, or else by a sync.
+pub(crate) async fn is_told(
+    app: &App,
+    org: &OrgId,
+    provider: &str,
+    connector: &ConnectorId,
+    now: DateTime<Utc>,
+) -> Result<bool, StoreError> {
+    if hears(app, org, connector, now).await? {
+        return Ok(true);
+    }
+    let synced = sync::mirror(app, provider, connector).await?;
+    Ok(synced.is_some_and(|mirror| mirror.fault.is_none()))
 }
 
 /// The adapter's part for an address.

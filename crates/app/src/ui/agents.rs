@@ -17,10 +17,11 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use holdfast_core::{Role, agent::Trigger, webhook::Topic};
-use holdfast_store::{Agent, Run, Stop};
+use holdfast_store::{Agent, Run, RunTicket, Stop};
 use serde::Serialize;
 
 use super::{
+    deliveries::TicketLink,
     moment::{Moment, span},
     parts::Badge,
     person::Person,
@@ -88,6 +89,10 @@ struct RunLine {
     failures: i64,
     /// Why it did not succeed.
     detail: Option<String>,
+    /// The tickets that it is about, or some of them.
+    tickets: Vec<TicketLink>,
+    /// How many there are beside.
+    more_tickets: usize,
 }
 
 impl RunLine {
@@ -105,7 +110,16 @@ impl RunLine {
             writes: run.writes,
             failures: run.failures,
             detail: run.detail.as_deref().map(|detail| line(detail, LONGEST_DETAIL)),
+            tickets: Vec::new(),
+            more_tickets: 0,
         }
+    }
+
+    /// With the tickets that it is about, and no more of them than that.
+    fn about(self, tickets: Option<&Vec<RunTicket>>, most: usize) -> Self {
+        let all = tickets.map_or(&[][..], Vec::as_slice);
+        let tickets = all.iter().take(most).map(TicketLink::of).collect();
+        Self { tickets, more_tickets: all.len().saturating_sub(most), ..self }
     }
 }
 
@@ -122,7 +136,7 @@ pub(super) fn length(took: Duration) -> String {
 /// What asked for a run that nobody asked for.
 fn asked_by(run: &Run) -> String {
     let ticket = run.event.as_ref().and_then(|event| event.known["ticket_id"].as_str());
-    ticket.map_or_else(|| "its schedule".to_owned(), |ticket| format!("an event of ticket {ticket}"))
+    ticket.map_or("its schedule", |_| "an event").to_owned()
 }
 
 /// When an agent runs by itself, in words.

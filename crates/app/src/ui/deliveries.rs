@@ -1,4 +1,11 @@
 //! What providers have sent, and what became of it. Bodies are for admins.
+//!
+//! - [`typed`]: a ticket as people name it.
+//! - [`story`]: all that is known of one ticket; [`why`]: the one line on top of it.
+
+mod story;
+mod typed;
+mod why;
 
 use std::sync::Arc;
 
@@ -8,7 +15,7 @@ use axum::{
 };
 use chrono::{DateTime, Utc};
 use holdfast_core::{Role, webhook::Topic};
-use holdfast_store::{Delivery, DeliveryFilter, DeliveryState};
+use holdfast_store::{Delivery, DeliveryFilter, DeliveryState, NamedConnector, PassedOver, RunTicket, WhyNoRun};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -27,6 +34,8 @@ use crate::{
     words::{BAD, GOOD, IDLE, WARN},
 };
 
+pub(crate) use typed::TypedTicket;
+
 /// Of a page.
 const ROWS: u64 = 50;
 
@@ -40,6 +49,8 @@ struct Asked {
     connector: String,
     state: String,
     before: String,
+    /// As somebody typed it.
+    ticket: String,
 }
 
 #[derive(Serialize)]
@@ -49,6 +60,8 @@ struct DeliveriesPage {
     states: Vec<Choice>,
     /// Of one connector alone: its id and name.
     connector: Option<Of>,
+    /// The id of that one, or nothing.
+    of: String,
     filtered: bool,
     first: bool,
     next: Option<String>,
@@ -60,6 +73,24 @@ struct Of {
     name: String,
 }
 
+/// A ticket, with the page of all that is known of it.
+#[derive(Serialize)]
+pub(super) struct TicketLink {
+    words: String,
+    link: String,
+}
+
+impl TicketLink {
+    pub(super) fn of(ticket: &RunTicket) -> Self {
+        Self { words: called::ticket(&ticket.ticket), link: story_of(ticket.connector.as_str(), &ticket.ticket) }
+    }
+}
+
+/// Where all that is known of a ticket stands.
+pub(super) fn story_of(connector: &str, ticket: &str) -> String {
+    format!("/deliveries{}", query(&[("connector", connector), ("ticket", ticket)]))
+}
+
 #[derive(Serialize)]
 struct Row {
     id: String,
@@ -67,6 +98,8 @@ struct Row {
     topic: String,
     kind: String,
     subject: Option<String>,
+    /// The page of the ticket that it is about.
+    story: Option<String>,
     connector: Of,
     provider: String,
     badge: Badge,
@@ -80,6 +113,10 @@ struct DeliveryPage {
     settled: Option<Moment>,
     job: Option<String>,
     runs: Vec<Given>,
+    /// Agents that it gave no run, and why.
+    passed_over: Vec<Passed>,
+    /// What told of the same change before.
+    same_as: Option<String>,
     /// It is worked off, an agent could have waited for it, and none did.
     unheard: bool,
     size: u64,
@@ -98,6 +135,42 @@ struct Given {
     detail: Option<String>,
 }
 
+/// An agent that it did not set off.
+#[derive(Serialize)]
+struct Passed {
+    id: String,
+    name: String,
+    why: &'static str,
+}
+
+impl From<&PassedOver> for Passed {
+    fn from(passed: &PassedOver) -> Self {
+        Self { id: passed.agent.to_string(), name: passed.name.clone(), why: why_not(passed.why) }
+    }
+}
+
+/// Why an agent was not set off, after its name.
+fn why_not(why: WhyNoRun) -> &'static str {
+    match why {
+        WhyNoRun::Paused => "was paused",
+        WhyNoRun::OtherEvents => "waits for other events",
+        WhyNoRun::BySchedule => "runs by its schedule, and looks for tickets itself",
+        WhyNoRun::ByHand => "runs only by hand",
+        WhyNoRun::OurOwn => "is not set off by what its own connector wrote",
+        WhyNoRun::ToldBefore => "had a run for this change already",
+    }
+}
+
+/// Whether it is about a ticket.
+fn is_of_ticket(delivery: &Delivery) -> bool {
+    Topic::parse(&delivery.topic).is_some_and(|topic| Topic::TICKETS.contains(&topic))
+}
+
+fn name_of(app: &App, delivery: &Delivery) -> String {
+    let (provider, account, name) = (&delivery.provider, &delivery.account, &delivery.connector_name);
+    called::named(app, &NamedConnector { provider: provider.clone(), account: account.clone(), name: name.clone() })
+}
+
 fn badge(state: DeliveryState) -> Badge {
     match state {
         DeliveryState::Received => (IDLE, "Received"),
@@ -111,14 +184,18 @@ fn badge(state: DeliveryState) -> Badge {
 
 fn row(app: &App, delivery: &Delivery, now: DateTime<Utc>) -> Row {
     let provider = app.provider_name(&delivery.provider).to_owned();
-    let name = called::parts(app, &delivery.provider, "", &delivery.connector_name);
     Row {
         id: delivery.id.to_string(),
         at: Moment::new(delivery.received_at, now),
         topic: delivery.topic.clone(),
         kind: delivery.kind.clone(),
-        subject: delivery.subject.clone(),
-        connector: Of { id: delivery.connector.to_string(), name },
+        subject: delivery.subject.as_deref().map(called::ticket),
+        story: delivery
+            .subject
+            .as_deref()
+            .filter(|_| is_of_ticket(delivery))
+            .map(|ticket| story_of(delivery.connector.as_str(), ticket)),
+        connector: Of { id: delivery.connector.to_string(), name: name_of(app, delivery) },
         provider,
         badge: badge(delivery.state),
         detail: delivery.detail.clone(),
@@ -137,7 +214,11 @@ async fn list(State(app): State<Arc<App>>, person: Person, Query(asked): Query<A
             Some(found.ok_or_else(|| Trouble::not_found(&person))?.snapshot)
         }
     };
-    let filter = DeliveryFilter { connector: connector.as_ref().map(|found| found.connector.clone()), state };
+    if !asked.ticket.trim().is_empty() {
+        return story::show(&app, &person, &asked, connector.as_ref()).await;
+    }
+    let of = connector.as_ref().map(|found| found.connector.clone());
+    let filter = DeliveryFilter { connector: of, state, subject: None };
     let before = Some(asked.before.as_str()).filter(|before| before.starts_with("dlv_"));
     let found = app.store.deliveries(person.org(), &filter, before, ROWS).await?;
     let address = |state: &str, before: &str| {
@@ -154,6 +235,7 @@ async fn list(State(app): State<Arc<App>>, person: Person, Query(asked): Query<A
         rows: found.data.iter().map(|delivery| row(&app, delivery, now)).collect(),
         states: std::iter::once(None).chain(DeliveryState::ALL.map(Some)).map(choice).collect(),
         filtered: connector.is_some() || state.is_some(),
+        of: connector.as_ref().map(|found| found.connector.to_string()).unwrap_or_default(),
         connector: connector.map(|found| Of { id: found.connector.to_string(), name: called::connector(&app, &found) }),
         first: before.is_none(),
         next,
@@ -182,9 +264,9 @@ async fn show(State(app): State<Arc<App>>, person: Person, Path(id): Path<String
                 detail: run.detail,
             })
             .collect(),
-        unheard: delivery.state == DeliveryState::Processed
-            && delivery.detail.is_none()
-            && Topic::parse(&delivery.topic).is_some_and(|topic| Topic::TICKETS.contains(&topic)),
+        passed_over: delivery.passed_over.iter().flatten().map(Passed::from).collect(),
+        same_as: delivery.same_as.as_ref().map(ToString::to_string),
+        unheard: delivery.state == DeliveryState::Processed && delivery.detail.is_none() && is_of_ticket(&delivery),
         size: delivery.size_bytes,
         headers: if admin { pretty(&delivery.headers) } else { String::new() },
         body: body.map(|body| pretty(&manage::shown_body(&body))),

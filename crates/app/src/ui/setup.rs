@@ -143,6 +143,7 @@ async fn checked(app: &App, token: &str) -> Result<(), Trouble> {
         way_on:
             "Take the whole link from the service's log; it is printed at each start, as long as nobody can sign in."
                 .to_owned(),
+        way: None,
         person: None,
     })
 }
@@ -152,6 +153,7 @@ fn done() -> Trouble {
         status: StatusCode::GONE,
         title: "Holdfast is set up already".to_owned(),
         way_on: "Sign in, or ask whoever runs this installation to add you.".to_owned(),
+        way: None,
         person: None,
     }
 }

@@ -48,6 +48,8 @@ pub(crate) enum Trouble {
         title: String,
         /// What to do.
         way_on: String,
+        /// Where that is done.
+        way: Option<Way>,
         /// Who, for the frame.
         person: Option<Box<Person>>,
     },
@@ -60,6 +62,13 @@ pub(crate) enum Trouble {
         /// What to do.
         way_on: String,
     },
+}
+
+/// A button that leads on.
+#[derive(Clone, Serialize)]
+pub(crate) struct Way {
+    label: &'static str,
+    href: String,
 }
 
 impl Trouble {
@@ -75,7 +84,24 @@ impl Trouble {
         title: impl Into<String>,
         way_on: impl Into<String>,
     ) -> Self {
-        Self::Told { status, title: title.into(), way_on: way_on.into(), person: Some(Box::new(person.clone())) }
+        let person = Some(Box::new(person.clone()));
+        Self::Told { status, title: title.into(), way_on: way_on.into(), way: None, person }
+    }
+
+    /// With the button that leads to where it can be mended, where it was told in words.
+    pub(crate) fn leading_to(mut self, label: &'static str, href: impl Into<String>) -> Self {
+        if let Self::Told { way, .. } = &mut self {
+            *way = Some(Way { label, href: href.into() });
+        }
+        self
+    }
+
+    /// Where it leads on.
+    pub(crate) fn way(&self) -> Option<&Way> {
+        match self {
+            Self::Told { way, .. } => way.as_ref(),
+            _ => None,
+        }
     }
 
     /// In words, to somebody who need not have an account here.
@@ -86,7 +112,7 @@ impl Trouble {
     /// The same in the frame of this person.
     pub(crate) fn seen_by(self, seen_by: &Person) -> Self {
         match self {
-            Self::Outside { status, title, way_on } | Self::Told { status, title, way_on, person: None } => {
+            Self::Outside { status, title, way_on } | Self::Told { status, title, way_on, person: None, .. } => {
                 Self::told(seen_by, status, title, way_on)
             }
             other => other,
@@ -163,6 +189,7 @@ impl From<StoreError> for Trouble {
             status: StatusCode::SERVICE_UNAVAILABLE,
             title: "Not at the moment".to_owned(),
             way_on: "Something on our side does not answer. Try again in a minute; nothing was changed.".to_owned(),
+            way: None,
             person: None,
         }
     }
@@ -174,6 +201,7 @@ pub(crate) struct TroublePage {
     pub(crate) title: String,
     pub(crate) way_on: String,
     pub(crate) sign_in: Option<String>,
+    pub(crate) way: Option<Way>,
     /// Whether signing in could help.
     pub(crate) account: bool,
     pub(crate) request: String,

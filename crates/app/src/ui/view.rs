@@ -273,6 +273,7 @@ pub(crate) async fn troubles(State(app): State<Arc<App>>, request: Request, next
             status: response.status(),
             title: "Something went wrong on our side".to_owned(),
             way_on: "Try again. If it stays so, the number below finds it in the log.".to_owned(),
+            way: None,
             person: None,
         },
         None => return response,
@@ -283,7 +284,7 @@ pub(crate) async fn troubles(State(app): State<Arc<App>>, request: Request, next
         _ => None,
     };
     let account = !matches!(trouble, Trouble::Outside { .. });
-    let page = TroublePage { title: title.clone(), way_on, sign_in, account, request: id };
+    let page = TroublePage { title: title.clone(), way_on, sign_in, account, request: id, way: trouble.way().cloned() };
     let view = match trouble.person() {
         Some(person) => View::of(person, Here::Nowhere, "pages/trouble.html", &title, &page),
         None => View::plain("", "pages/trouble.html", &title, &page),

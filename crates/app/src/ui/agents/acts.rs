@@ -13,6 +13,7 @@ use crate::{
     agents::manage::{self, Wanted},
     app::App,
     ui::{
+        deliveries::TypedTicket,
         form::{Nothing, Posted},
         person::Person,
         trouble::Trouble,
@@ -38,9 +39,14 @@ pub(super) async fn run(
     Posted(how): Posted<How>,
 ) -> Result<Response, Trouble> {
     let agent = find(&app, &person, &id).await?;
-    let wanted = Wanted { dry: how.dry == "yes", ticket: how.ticket.as_deref(), role: how.role.as_deref() };
+    let typed = how.ticket.as_deref();
+    // As people name tickets: `#14`, or a link.
+    let read = typed.and_then(TypedTicket::read).map(|read| read.ticket);
+    let wanted = Wanted { dry: how.dry == "yes", ticket: read.as_deref().or(typed), role: how.role.as_deref() };
     let asked = manage::run(&app, person.org(), agent.id.as_str(), &person.actor(), wanted, false).await;
-    let asked = asked.map_err(|problem| Trouble::from_problem(&person, &problem))?;
+    let asked = asked.map_err(|problem| {
+        Trouble::from_problem(&person, &problem).leading_to("Back to the agent", format!("/agents/{}", agent.id))
+    })?;
     Ok(Redirect::to(&format!("/agents/{}/runs/{}", agent.id, asked.run)).into_response())
 }
 

@@ -8,7 +8,7 @@ use axum::{
 };
 use holdfast_core::{
     Role,
-    agent::{RunState, StepOutcome},
+    agent::{RunState, Status, StepOutcome},
     playbook::pretty,
     tool::Access,
 };
@@ -29,6 +29,8 @@ use crate::{
 
 /// Steps on a page.
 const STEPS: usize = 20;
+/// Tickets that are named.
+const TICKETS: usize = 20;
 /// Of an input in the list, which stays light; all of it, and the output, has a page of its own.
 const SHOWN_CHARS: usize = 140;
 
@@ -47,6 +49,8 @@ struct RunPage {
     over: bool,
     queued: Moment,
     about: Option<About>,
+    /// Whether the same can be asked for again, and with what.
+    again: Option<Again>,
     /// Where the connector in the way is mended.
     link: Option<String>,
     code: Option<String>,
@@ -58,10 +62,9 @@ struct RunPage {
     news: String,
 }
 
-/// What the run is about.
+/// The event that the run is about.
 #[derive(Serialize)]
 struct About {
-    ticket: String,
     /// What happened to it, in the provider's word.
     what: Option<String>,
     /// For who may see those.
@@ -69,13 +72,34 @@ struct About {
     job: Option<String>,
 }
 
+/// A run by hand that did not succeed, as the form that asks for it once more.
+#[derive(Serialize)]
+struct Again {
+    ticket: Option<String>,
+    role: Option<String>,
+}
+
+impl Again {
+    fn of(agent: &Agent, run: &Run, person: &Person) -> Option<Self> {
+        let works = match agent.status() {
+            Status::Active => true,
+            Status::Paused => run.dry,
+            Status::Deactivated => false,
+        };
+        let failed = matches!(run.state, RunState::Failed | RunState::Stopped);
+        let word = |name: &str| run.event.as_ref()?.known.get(name)?.as_str().map(str::to_owned);
+        let by_hand = run.actor.is_some();
+        (failed && by_hand && works && person.may(Role::Member))
+            .then(|| Self { ticket: word("ticket_id"), role: word("role") })
+    }
+}
+
 impl About {
     fn of(event: &RunEvent, person: &Person) -> Self {
         let word = |name: &str| event.known.get(name).and_then(Value::as_str).map(str::to_owned);
         let sees = person.may(Role::Member);
         Self {
-            ticket: word("ticket_id").unwrap_or_default(),
-            what: word("kind").filter(|_| event.delivery.is_some()),
+            what: word("kind"),
             delivery: event.delivery.as_ref().filter(|_| sees).map(ToString::to_string),
             job: event.job.as_ref().filter(|_| sees).map(ToString::to_string),
         }
@@ -150,6 +174,7 @@ pub(super) async fn show(
 ) -> Result<Response, Trouble> {
     let (agent, run, steps) = found(&app, &person, &id, &run).await?;
     let now = app.seams.clock.now();
+    let tickets = app.store.tickets_of_runs(&[&run.id]).await?;
     let total = steps.len();
     let from = asked.from.min(total.saturating_sub(1));
     let address = |from: usize| format!("/agents/{}/runs/{}?from={from}#steps", agent.id, run.id);
@@ -159,7 +184,8 @@ pub(super) async fn show(
         state: run.state.as_str(),
         over: run.state.is_over(),
         queued: Moment::new(run.queued_at, now),
-        about: run.event.as_ref().map(|event| About::of(event, &person)),
+        about: run.event.as_ref().filter(|event| event.delivery.is_some()).map(|event| About::of(event, &person)),
+        again: Again::of(&agent, &run, &person),
         link: run.connector.as_ref().map(|connector| format!("/connectors/{connector}")),
         code: run.code.clone(),
         earlier: (from > 0).then(|| address(from.saturating_sub(STEPS))),
@@ -171,7 +197,7 @@ pub(super) async fn show(
             RunState::Running => format!("The run is at step {total}."),
             state => format!("The run {}.", state.as_str()),
         },
-        run: RunLine::new(&run, now),
+        run: RunLine::new(&run, now).about(tickets.get(&run.id), TICKETS),
     };
     let title = format!("Run of {}", agent.name);
     Ok(View::of(&person, Here::Agents, "pages/agents/run.html", &title, &page).show(&app))

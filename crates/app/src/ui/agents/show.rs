@@ -19,7 +19,7 @@ use super::{Badge, Cause, RunLine, find, trigger_words};
 use crate::{
     agents::manage::{takes_ticket, tools_of, with_tickets},
     app::App,
-    hooks, sync, tools,
+    hooks, tools,
     ui::{
         moment::Moment,
         person::Person,
@@ -30,12 +30,16 @@ use crate::{
 
 /// Runs on a page.
 const RUNS: u64 = 15;
+/// Tickets of each of them.
+const TICKETS: usize = 3;
 /// A playbook that is longer is left to the page where it is changed, and to the API: a page stays below 60 kB.
 const LONGEST_SPEC_BYTES: usize = 12_000;
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Asked {
+    /// To be run for.
+    ticket: String,
     before: String,
     did: String,
 }
@@ -56,6 +60,8 @@ struct AgentPage {
     trigger: String,
     /// It works on one ticket, so that a run by hand needs one.
     takes_ticket: bool,
+    /// What stands in the field for it.
+    ticket: String,
     /// The connectors that the ticket may be on, by role, where there are several.
     roles: Vec<String>,
     /// It waits for events of connectors that send none.
@@ -137,6 +143,8 @@ pub(super) async fn show(
     let now = app.seams.clock.now();
     let before = Some(asked.before.as_str()).filter(|before| !before.is_empty());
     let runs = app.store.runs(person.org(), &agent.id, before, RUNS).await?;
+    let ids: Vec<_> = runs.data.iter().map(|run| &run.id).collect();
+    let tickets = app.store.tickets_of_runs(&ids).await?;
     let address = format!("/agents/{}", agent.id);
     let (steps, broken) = match Playbook::parse(&agent.runner) {
         Ok(playbook) => (steps(&app, &agent, &playbook), None),
@@ -151,9 +159,7 @@ pub(super) async fn show(
     let mut deaf = Vec::new();
     if matches!(agent.trigger, Trigger::Events(_)) {
         for binding in &with_tickets {
-            let told = hooks::manage::hears(&app, person.org(), &binding.connector, now).await?;
-            let synced = sync::mirror(&app, &binding.provider, &binding.connector).await?;
-            if !told && synced.is_none_or(|mirror| mirror.fault.is_some()) {
+            if !hooks::manage::is_told(&app, person.org(), &binding.provider, &binding.connector, now).await? {
                 deaf.push(Deaf { id: binding.connector.to_string(), name: binding.name.clone() });
             }
         }
@@ -178,6 +184,7 @@ pub(super) async fn show(
         unbound: agent.stops.iter().any(|stop| !stop.reason.is_reconnectable()),
         trigger: trigger_words(&agent.trigger),
         takes_ticket: takes_ticket(&agent),
+        ticket: asked.ticket,
         roles: if with_tickets.len() > 1 {
             with_tickets.iter().map(|one| one.role.clone()).collect()
         } else {
@@ -188,7 +195,7 @@ pub(super) async fn show(
         steps,
         spec: Some(pretty(&agent.runner)).filter(|spec| spec.len() <= LONGEST_SPEC_BYTES),
         broken,
-        runs: runs.data.iter().map(|run| RunLine::new(run, now)).collect(),
+        runs: runs.data.iter().map(|run| RunLine::new(run, now).about(tickets.get(&run.id), TICKETS)).collect(),
         older: runs.next_cursor.map(|cursor| format!("{address}?before={cursor}#runs")),
         newest: before.map(|_| format!("{address}#runs")),
         can: Can {

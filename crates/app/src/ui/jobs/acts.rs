@@ -72,6 +72,7 @@ async fn one(app: &App, person: Person, id: &str, wish: ByHand) -> Result<Respon
             status: StatusCode::CONFLICT,
             title: "Nothing was changed".to_owned(),
             way_on: refused_by_hand(wish, state),
+            way: None,
             person: Some(Box::new(person)),
         }),
         Did::NoJob => Err(Trouble::not_found(&person)),

@@ -1,0 +1,151 @@
+//! What happened to one ticket, for somebody with only a browser: the story, and the one line on top of it.
+
+use std::sync::Arc;
+
+use holdfast_core::Role;
+use holdfast_tests::{browser::Page, database::Database, on_both, people::Person, service::TestApp};
+use serde_json::json;
+
+use crate::agents_events::{ended, make, said};
+
+on_both! {
+    a_ticket_that_was_answered_says_by_whom_and_every_page_leads_there,
+    a_ticket_without_an_answer_says_why_and_what_to_do,
+    a_run_that_goes_through_tickets_says_which,
+    a_number_that_several_helpdesks_have_is_asked_for,
+}
+
+fn has(page: &Page, words: &[&str]) {
+    for words in words {
+        assert!(page.text.contains(words), "{words}: {}", page.text);
+    }
+}
+
+async fn asked(person: &Person, typed: &str) -> Page {
+    let query = url::form_urlencoded::Serializer::new(String::new()).append_pair("ticket", typed).finish();
+    person.open(&format!("/deliveries?{query}")).await
+}
+
+async fn a_ticket_that_was_answered_says_by_whom_and_every_page_leads_there(db: Arc<Database>) {
+    let app = TestApp::start(&db).await;
+    let hook = app.zendesk_hook("acme").await;
+    let agent = make(&app, &hook.connector, &["ticket.created"]).await;
+    assert_eq!(app.sent(&said(&hook, "evt-1", "created", None)).await, 200);
+    let run = ended(&app, &agent, 1).await.remove(0);
+    let viewer = app.somebody(Role::Viewer).await;
+    let story = format!("/deliveries?connector={}&amp;ticket=42", hook.connector);
+
+    for typed in ["42", "#42", "https://acme.zendesk.com/agent/tickets/42", "acme.zendesk.com/agent/tickets/42"] {
+        let page = asked(&viewer, typed).await;
+        has(&page, &["Ticket <bdi>#42</bdi>", "Noting wrote on this ticket", "The ticket was created", "Noting ran"]);
+        has(&page, &["Wrote: note", "Noting saw ticket.created of 42"]);
+    }
+
+    let delivery = run["event"]["id"].as_str().unwrap();
+    let run = format!("/agents/{agent}/runs/{}", run["id"].as_str().unwrap());
+    for page in [&format!("/agents/{agent}"), &run, &format!("/deliveries/{delivery}")] {
+        has(&viewer.open(page).await, &[&story, "#42"]);
+    }
+    let jobs = viewer.open("/jobs").await;
+    has(
+        &jobs,
+        &[
+            "Run agent Noting for ticket #42 of acme.zendesk.com",
+            "Work off ticket.created of ticket #42 of acme.zendesk.com",
+        ],
+    );
+    let found = app.get("/deliveries?subject=42").await.expect(200).json["data"].as_array().unwrap().len();
+    let others = app.get("/deliveries?subject=43").await.expect(200).json["data"].as_array().unwrap().len();
+    assert_eq!((found, others), (1, 0));
+    app.key_of("Globex").await;
+    let stranger = app.somebody_of("Globex", Role::Owner).await;
+    has(&asked(&stranger, "42").await, &["Nothing has come in about <bdi>#42</bdi>"]);
+    assert_eq!(stranger.open(&story.replace("&amp;", "&")).await.status, 404);
+}
+
+async fn a_ticket_without_an_answer_says_why_and_what_to_do(db: Arc<Database>) {
+    let app = TestApp::start(&db).await;
+    let hook = app.zendesk_hook("acme").await;
+    let admin = app.somebody(Role::Admin).await;
+    let send = async |id: &str| {
+        assert_eq!(app.sent(&said(&hook, id, "created", None)).await, 200);
+        let _worked_off = app.deliveries(&hook.connector).await;
+        asked(&admin, "42").await
+    };
+
+    has(&asked(&admin, "the printer").await, &["That names no ticket"]);
+    let nothing = asked(&admin, "42").await;
+    has(&nothing, &["Nothing has come in about <bdi>#42</bdi>", &format!("/connectors/{}/webhook", hook.connector)]);
+    has(&asked(&admin, "https://other.zendesk.com/agent/tickets/42").await, &["No connector of yours is for", "other"]);
+
+    has(&send("evt-1").await, &["No agent was set off: none works with acme.zendesk.com.", "Make an agent"]);
+
+    let agent = make(&app, &hook.connector, &["ticket.replied"]).await;
+    let page = send("evt-2").await;
+    has(&page, &["No agent was set off: Noting waits for other events.", &format!("/agents/{agent}/edit")]);
+
+    let agent = make(&app, &hook.connector, &["ticket.created"]).await;
+    let _paused = app.post(&format!("/agents/{agent}/pause"), json!({})).await.expect(200);
+    has(&send("evt-3").await, &["No agent was set off: Noting was paused when it came in.", "Resume Noting"]);
+    let resume = format!("/agents/{agent}/resume");
+    let _resumed = admin.submit_and_go_on("/deliveries?ticket=42", &resume, &[]).await;
+    has(&asked(&admin, "42").await, &["Run Noting for it", &format!("/agents/{agent}?ticket=42")]);
+    let page = admin.open(&format!("/agents/{agent}?ticket=42")).await;
+    has(&page, &["value=\"42\""]);
+
+    app.fail(&hook.connector).await;
+    let page = send("evt-4").await;
+    has(&page, &["What came in last waits, since acme.zendesk.com needs Reconnect.", "Reconnect acme.zendesk.com"]);
+}
+
+async fn a_run_that_goes_through_tickets_says_which(db: Arc<Database>) {
+    let app = TestApp::start(&db).await;
+    let connector = app.import("acme").await;
+    let steps = json!([
+        { "id": "found", "tool": "search_tickets", "with": { "limit": 5 } },
+        { "id": "each", "for_each": "{{ found.tickets }}", "as": "ticket", "steps": [
+            { "id": "note", "tool": "reply_to_ticket", "title": "Leave a note", "if": { "value": "{{ ticket.id }}", "is_empty": true },
+              "with": { "ticket_id": "{{ ticket.id }}", "public": false, "body": "seen" } },
+            { "id": "read", "tool": "get_ticket", "with": { "ticket_id": "{{ ticket.id }}" } },
+        ] },
+    ]);
+    let body = json!({
+        "name": "Sweeper", "runner": { "kind": "playbook", "steps": steps }, "trigger": { "kind": "manual" },
+        "connectors": [{ "connector": connector }],
+    });
+    let agent = app.post("/agents", body).await.expect(201).text_of("id");
+    let _asked = app.post(&format!("/agents/{agent}/run"), json!({})).await.expect(202);
+    assert_eq!(app.app.run_due_agents().await.unwrap(), 1);
+    let run = ended(&app, &agent, 1).await.remove(0);
+    assert_eq!(run["state"], "succeeded", "{run}");
+    let viewer = app.somebody(Role::Viewer).await;
+
+    let page = viewer.open(&format!("/agents/{agent}")).await;
+    has(&page, &["and 2 more"]);
+    let page = viewer.open(&format!("/agents/{agent}/runs/{}", run["id"].as_str().unwrap())).await;
+    let link = page.text.split("&amp;ticket=").nth(1).and_then(|rest| rest.split('"').next()).unwrap();
+    let story = asked(&viewer, link).await;
+    has(&story, &["Sweeper went through it and wrote nothing. Leave a note: its condition did not hold."]);
+}
+
+async fn a_number_that_several_helpdesks_have_is_asked_for(db: Arc<Database>) {
+    let app = TestApp::start(&db).await;
+    let (acme, globex) = (app.zendesk_hook("acme").await, app.zendesk_hook("globex").await);
+    for hook in [&acme, &globex] {
+        assert_eq!(app.sent(&said(hook, "evt-1", "created", None)).await, 200);
+        let _worked_off = app.deliveries(&hook.connector).await;
+    }
+    let viewer = app.somebody(Role::Viewer).await;
+
+    let page = asked(&viewer, "42").await;
+
+    has(&page, &["On which connector?", "acme.zendesk.com", "globex.zendesk.com"]);
+    for (hook, name) in [(&acme, "acme.zendesk.com"), (&globex, "globex.zendesk.com")] {
+        let one = viewer.open(&format!("/deliveries?connector={}&ticket=42", hook.connector)).await;
+        has(&one, &[name, "The ticket was created"]);
+    }
+    has(
+        &asked(&viewer, "https://globex.zendesk.com/agent/tickets/42").await,
+        &["globex.zendesk.com", "The ticket was created"],
+    );
+}
