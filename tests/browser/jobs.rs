@@ -65,7 +65,7 @@ async fn jobs_are_followed_tried_again_and_discarded() {
             // The page follows by itself.
             chromium.shows("Zendesk does not know the ticket.").await;
             enqueue(&app, Kind::Sync, 2, &acme).await;
-            chromium.shows("Sync ticket 2").await;
+            chromium.shows("Sync the tickets of Support").await;
             chromium.press("Change all jobs").await;
             chromium.inspect("jobs-list").await;
 
@@ -87,7 +87,7 @@ async fn jobs_are_followed_tried_again_and_discarded() {
             chromium.shows("It is discarded.").await;
             chromium.inspect("jobs-discarded").await;
             chromium.open(&app.at("/jobs?state=discarded")).await;
-            chromium.shows("Event ticket 3").await;
+            chromium.shows("Work off an event of Support").await;
         })
         .await;
 }

@@ -343,10 +343,10 @@ async fn jobs_are_seen_and_handled_in_a_browser(db: Arc<Database>) {
     let sync = enqueue(&app, Kind::Sync, "two", None).await;
 
     let list = open(&app, &ada, "/jobs").await;
-    assert!(list.text.contains("Event event_one The helpdesk does not want it. Dead"), "{}", list.text);
-    assert!(list.text.contains("Sync event_two Next in line"), "{}", list.text);
+    assert!(list.text.contains("Work off an event of Support The helpdesk does not want it. Dead"), "{}", list.text);
+    assert!(list.text.contains("Sync the tickets Next in line"), "{}", list.text);
     let filtered = open(&app, &ada, &format!("/jobs?state=dead&connector={acme}")).await;
-    assert!(filtered.text.contains("Of Support") && !filtered.text.contains("event_two"), "{}", filtered.text);
+    assert!(filtered.text.contains("Of Support") && !filtered.text.contains("Sync the tickets"), "{}", filtered.text);
     let page = open(&app, &ada, &format!("/jobs/{dead}")).await;
     assert!(page.text.contains("The helpdesk does not want it. It is not tried again by itself."), "{}", page.text);
     assert!(page.text.contains("Failed attempt 1 on rep_"), "{}", page.text);

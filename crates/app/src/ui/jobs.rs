@@ -3,6 +3,7 @@
 mod acts;
 mod home;
 mod show;
+mod title;
 
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use holdfast_core::{
     ConnectorId, Role,
     job::{Kind, State},
 };
-use holdfast_store::Job;
+use holdfast_store::{Job, JobNames};
 use serde::Serialize;
 
 use super::{
@@ -20,9 +21,9 @@ use super::{
     person::Person,
     routes::{Needs, Routes},
 };
-use crate::{app::App, mail::text::line};
+use crate::{app::App, called, mail::text::line};
 
-/// Of a reason or a subject, in a list.
+/// Of a reason or a title, in a list.
 const LONGEST_WORDS: usize = 200;
 
 /// All pages of jobs. Everybody looks, members act.
@@ -61,7 +62,13 @@ impl Of {
     async fn find(app: &Arc<App>, person: &Person, id: &ConnectorId) -> Option<Self> {
         let snapshot = app.engine.snapshot(id).await.ok().flatten();
         let found = snapshot.filter(|snapshot| snapshot.org == *person.org())?;
-        Some(Self { id: id.to_string(), name: found.name.clone() })
+        Some(Self { id: id.to_string(), name: called::connector(app, &found) })
+    }
+
+    /// The connector of a job.
+    fn of_job(app: &App, names: &JobNames, job: &Job) -> Option<Self> {
+        let id = job.connector.as_ref()?;
+        names.connectors.get(id).map(|named| Self { id: id.to_string(), name: called::named(app, named) })
     }
 }
 
@@ -69,8 +76,8 @@ impl Of {
 #[derive(Serialize)]
 struct JobLine {
     id: String,
-    kind: &'static str,
-    subject: String,
+    /// What it does, in plain words.
+    title: String,
     badge: Badge,
     /// When it came where it is, or when it goes on.
     at: Moment,
@@ -80,7 +87,7 @@ struct JobLine {
 }
 
 impl JobLine {
-    fn new(job: &Job, now: DateTime<Utc>) -> Self {
+    fn new(app: &App, names: &JobNames, job: &Job, now: DateTime<Utc>) -> Self {
         let at = match job.state {
             State::Running => job.started_at,
             State::Parked => job.parked_at,
@@ -88,8 +95,7 @@ impl JobLine {
         };
         Self {
             id: job.id.to_string(),
-            kind: kind_words(job.kind),
-            subject: line(&job.subject, LONGEST_WORDS),
+            title: line(&title::of(app, names, job), LONGEST_WORDS),
             badge: Badge::of_job(job.state),
             at: Moment::new(at.unwrap_or(job.due_at), now),
             attempts: job.attempts,

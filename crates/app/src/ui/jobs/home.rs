@@ -1,6 +1,6 @@
 //! The list of jobs.
 
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
 use axum::{
     extract::{Query, State},
@@ -99,19 +99,9 @@ pub(super) async fn show(
     let filter = asked.filter();
     let after = Some(asked.after.as_str()).filter(|after| after.starts_with("job_"));
     let found = app.store.jobs(person.org(), &filter, after, ROWS).await?;
-    let mut names: HashMap<ConnectorId, Option<String>> = HashMap::new();
-    let mut rows = Vec::with_capacity(found.data.len());
-    for job in &found.data {
-        if let Some(id) = &job.connector
-            && !names.contains_key(id)
-        {
-            let of = Of::find(&app, &person, id).await;
-            names.insert(id.clone(), of.map(|of| of.name));
-        }
-        let name = job.connector.as_ref().and_then(|id| Some((id, names.get(id)?.as_ref()?)));
-        let of = name.map(|(id, name)| Of { id: id.to_string(), name: name.clone() });
-        rows.push(Row { job: JobLine::new(job, now), of });
-    }
+    let names = app.store.job_names(person.org(), &found.data).await?;
+    let row = |job| Row { job: JobLine::new(&app, &names, job, now), of: Of::of_job(&app, &names, job) };
+    let rows: Vec<_> = found.data.iter().map(row).collect();
     let of = match &filter.connector {
         Some(id) => Of::find(&app, &person, id).await,
         None => None,

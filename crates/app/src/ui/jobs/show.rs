@@ -11,7 +11,10 @@ use holdfast_core::{Role, job::State as JobState};
 use holdfast_store::{ByHand, Job, JobAttempt};
 use serde::{Deserialize, Serialize};
 
-use super::{JobLine, Of};
+use super::{
+    JobLine, Of,
+    title::{self, About},
+};
 use crate::{
     app::App,
     mail::text::line,
@@ -41,6 +44,8 @@ struct JobPage {
     events: String,
     job: JobLine,
     of: Option<Of>,
+    /// What it is about, on pages of their own.
+    about: Vec<About>,
     key: String,
     /// What the state means for it, in a sentence.
     what: String,
@@ -101,13 +106,11 @@ pub(super) async fn show(
     let now = app.seams.clock.now();
     let job = app.store.find_job(person.org(), &id).await?.ok_or_else(|| Trouble::not_found(&person))?;
     let attempts = app.store.job_attempts(&job.id, ATTEMPTS).await?;
-    let of = match &job.connector {
-        Some(id) => Of::find(&app, &person, id).await,
-        None => None,
-    };
+    let names = app.store.job_names(person.org(), std::slice::from_ref(&job)).await?;
     let acts = person.may(Role::Member);
-    let shown = JobLine::new(&job, now);
-    let title = format!("{} {}", shown.kind, shown.subject);
+    let shown = JobLine::new(&app, &names, &job, now);
+    let title = shown.title.clone();
+    let about = title::about(&names, &job);
     let page = JobPage {
         did: match asked.did.as_str() {
             "retried" => Some("It is tried again."),
@@ -127,7 +130,8 @@ pub(super) async fn show(
         over: job.state.is_over(),
         news: shown.badge.word.to_owned(),
         key: job.key.clone(),
-        of,
+        of: Of::of_job(&app, &names, &job),
+        about,
         job: shown,
     };
     Ok(View::of(&person, Here::Jobs, "pages/jobs/show.html", &title, &page).show(&app))
