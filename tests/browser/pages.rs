@@ -59,6 +59,8 @@ fn last(address: &str) -> String {
 struct House {
     app: TestApp,
     connector: String,
+    /// One that was never connected.
+    pending: String,
     agent: String,
     run: String,
     job: String,
@@ -91,6 +93,7 @@ impl House {
             let fields = [("name", name), ("scope", "tokens:read")];
             let _made = ada.press(&app.at("/settings/keys"), "/settings/keys", &fields).await.expect(200);
         }
+        let (_, pending) = app.link("pending").await;
         let job = job(&app, &connector).await;
         let hook = app.zendesk_hook("initech").await;
         assert_eq!(app.sent(&hook.event("1")).await, 200);
@@ -116,7 +119,7 @@ impl House {
         let fields = [("email", "somebody.with.a.rather.long.name@branch.office.example"), ("role", "viewer")];
         let to = "/settings/team/invitations";
         let _link = ada.press(&app.at("/settings/team"), to, &fields).await.expect(200);
-        Self { app, connector, agent, run, job, delivery, migration, endpoint, member }
+        Self { app, connector, pending, agent, run, job, delivery, migration, endpoint, member }
     }
 
     /// The path with what is here in it.
@@ -128,6 +131,7 @@ impl House {
             Some("agents") => &self.agent,
             Some("jobs") => &self.job,
             Some("deliveries") => &self.delivery,
+            _ if declared == "/connectors/{id}/account" => &self.pending,
             _ => &self.connector,
         };
         let filled = declared.replace("{id}", id).replace("{provider}", "zendesk");
@@ -240,6 +244,10 @@ async fn connectors_can_be_read_in_every_state() {
                 chromium.shows(shows).await;
                 chromium.inspect(&format!("connector-{name}")).await;
             }
+            chromium.open(&app.at(&format!("/connectors/{pending}"))).await;
+            chromium.follow("Discard").await;
+            chromium.shows("It was never connected").await;
+            chromium.inspect("connector-discard").await;
             // What can be unfolded.
             chromium.open(&app.at(&format!("/connectors/{failed}"))).await;
             chromium

@@ -38,6 +38,9 @@ on_both! {
     a_reconnect_that_is_abandoned_changes_nothing,
     a_colleague_who_reconnects_is_shown_as_such,
     the_account_of_a_nameless_connector_is_named_on_its_page,
+    a_mistyped_account_is_corrected_in_place,
+    a_grant_of_the_account_before_is_given_back,
+    a_connector_that_was_never_connected_is_discarded_with_one_press,
     the_way_back_comes_from_the_configuration,
 }
 
@@ -603,6 +606,94 @@ async fn a_consent_whose_replica_died_is_called_cut_off_at_once(db: Arc<Database
 }
 
 /// CO-01
+async fn a_mistyped_account_is_corrected_in_place(db: Arc<Database>) {
+    let app = TestApp::start(&db).await;
+    let typo = app.sandbox.create_helpdesk("acmee").unwrap();
+    let globex = app.import("globex").await;
+    let ada = app.somebody(Role::Admin).await;
+    let viewer = app.somebody(Role::Viewer).await;
+    let begun = ada.submit("/connectors/new/zendesk", "/connectors/new/zendesk", &[("account", "acmee")]).await;
+    let id = app.get("/connectors").await.json["data"][1]["id"].as_str().unwrap().to_owned();
+    let (page, path) = (format!("/connectors/{id}"), format!("/connectors/{id}/account"));
+
+    // They come back without an answer, and see what they typed.
+    let link = ada.open(&page).await.expect(200).read().link("Change the account");
+    assert_eq!(link.as_ref(), Some(&path));
+    let form = ada.open(&path).await.expect(200).form(&path).unwrap();
+    assert_eq!((form.value("account"), form.value("name")), (Some("acmee"), Some("")));
+    assert!(!viewer.open(&page).await.text.contains(&path));
+    assert_eq!(viewer.open(&path).await.status, 403);
+    let refused = ada.submit(&path, &path, &[("account", "help.acme.com")]).await.expect(422);
+    assert!(refused.says("not an address below zendesk.com"), "{}", refused.text);
+    let taken = ada.submit(&path, &path, &[("account", "globex")]).await.expect(422);
+    assert!(taken.says("Your organisation has globex.zendesk.com on another connector."), "{}", taken.text);
+    assert_eq!(taken.read().link("globex.zendesk.com"), Some(format!("/connectors/{globex}")));
+    assert_eq!(app.show(&id).await["account"], "acmee");
+
+    let started = ada.submit(&path, &path, &[("account", "https://acme.zendesk.com/agent")]).await.expect(303);
+
+    let shown = app.show(&id).await;
+    assert_eq!((&shown["account"], &shown["name"]), (&json!("acme"), &json!("acme.zendesk.com")));
+    let line = app.timeline(&id).await.into_iter().find(|line| line["kind"] == "account").unwrap();
+    assert_eq!(line["detail"], "From acmee.zendesk.com to acme.zendesk.com");
+    // What was begun for the other one comes to nothing, and its code goes nowhere.
+    let late = settled(&ada, &consent(&app, &ada, &begun, "ada").await).await;
+    assert!(late.says("That was another account") && late.says("belongs to acme.zendesk.com"), "{}", late.text);
+    assert_eq!((typo.counters().code_exchanges, app.acme.counters().code_exchanges), (0, 0));
+    let connected = settled(&ada, &consent(&app, &ada, &started, "ada").await).await;
+    assert_eq!((states(&connected), id_of(&connected)), (["good"; 4].map(str::to_owned).to_vec(), id.clone()));
+
+    // From now on it belongs to its account.
+    assert!(!connected.text.contains(&path), "{}", connected.text);
+    let stays = ada.open(&path).await;
+    assert!(stays.says("It was connected before, and stays with its account."), "{}", stays.text);
+    let csrf = stays.form("/sign-out").unwrap().fields;
+    let posted = ada.browser.send_fields(&ada.url(&path), &csrf, &[("account", "other")], &[]).await;
+    assert_eq!((posted.status, posted.location()), (303, format!("{page}?did=account-stays")));
+    assert_eq!(app.show(&id).await["account"], "acme");
+}
+
+/// The consent was exchanged, and its answer comes only after the account was changed.
+async fn a_grant_of_the_account_before_is_given_back(db: Arc<Database>) {
+    let app = TestApp::start(&db).await;
+    let ada = app.somebody(Role::Admin).await;
+    let begun = start(&ada, "acme").await;
+    let id = app.get("/connectors").await.json["data"][0]["id"].as_str().unwrap().to_owned();
+    let path = format!("/connectors/{id}/account");
+    app.acme.trouble(|faults| faults.hold_answers = true);
+
+    let page = consent(&app, &ada, &begun, "ada").await;
+    until("it is exchanged", async || app.acme.counters().code_exchanges, |count| *count == 1).await;
+    let _moved = ada.submit(&path, &path, &[("account", "globex")]).await.expect(303);
+    app.acme.calm();
+
+    let ended = settled(&ada, &page).await;
+    assert!(ended.says("That was another account") && ended.says("belongs to globex.zendesk.com"), "{}", ended.text);
+    let shown = app.show(&id).await;
+    assert_eq!((&shown["account"], &shown["health"]), (&json!("globex"), &json!("pending")));
+    assert!(app.acme.ledger().sets.iter().all(|set| !set.is_live()), "it is given back where it is from");
+}
+
+async fn a_connector_that_was_never_connected_is_discarded_with_one_press(db: Arc<Database>) {
+    let app = TestApp::start(&db).await;
+    let ada = app.somebody(Role::Admin).await;
+    let started = start(&ada, "acme").await;
+    let denied = ada.browser.visit(&app.sandbox.deny(&started.location()).unwrap()).await;
+    let id = id_of(&denied);
+    let discard = format!("/connectors/{id}/delete");
+    let page = settled(&ada, &denied).await;
+    assert_eq!(page.read().link("Discard"), Some(discard.clone()));
+
+    let asked = ada.open(&discard).await.expect(200);
+    assert!(asked.says("It was never connected"), "{}", asked.text);
+    let form = asked.form(&discard).unwrap();
+    assert_eq!(form.fields.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["csrf"]);
+    let page = ada.submit_and_go_on(&discard, &discard, &[]).await.expect(200);
+
+    assert!(page.says("The connector was deleted."), "{}", page.text);
+    assert_eq!(ada.open(&format!("/connectors/{id}")).await.status, 404);
+}
+
 async fn the_way_back_comes_from_the_configuration(db: Arc<Database>) {
     let public = "https://hub.example.test";
     let app = TestApp::builder(&db)

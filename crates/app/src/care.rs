@@ -6,11 +6,11 @@ use chrono::{DateTime, Utc};
 use holdfast_core::{
     Identity, Providers, Secret, Snapshot,
     ports::{OAuthApps as _, StoreError},
-    provider::{Auth, Revoke},
+    provider::{Account, Auth, Revoke},
     refresh::TestReport,
     visible,
 };
-use holdfast_store::Entry;
+use holdfast_store::{Entry, Moved};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tracing::info;
@@ -18,6 +18,7 @@ use tracing::info;
 use crate::{
     api::TestBody,
     app::App,
+    called,
     giving_back::{GivenBack, Giving},
     hooks::subscriptions::{self, Leaving},
     problem::Problem,
@@ -162,6 +163,28 @@ pub(crate) async fn rename(app: &App, known: &Snapshot, name: &str, actor: &str)
     entry.detail =
         Some(if known.name.is_empty() { format!("Now {name}") } else { format!("From {} to {name}", known.name) });
     app.store.add_timeline(&entry).await
+}
+
+/// Another account for one that was never connected, and a name; writes the timeline.
+pub(crate) async fn correct(
+    app: &App,
+    known: &Snapshot,
+    account: &Account,
+    name: &str,
+    actor: &str,
+) -> Result<Moved, StoreError> {
+    if account.id != known.account {
+        match app.store.move_unfinished(&known.org, &known.connector, &account.id).await? {
+            Moved::Yes => app.changed(&known.connector),
+            other => return Ok(other),
+        }
+        let mut entry = entry(app, known, "account", actor);
+        let before = called::account(app, &known.provider, &known.account);
+        entry.detail = Some(format!("From {before} to {}", account.display));
+        app.store.add_timeline(&entry).await?;
+    }
+    rename(app, known, name, actor).await?;
+    Ok(Moved::Yes)
 }
 
 /// Removes it, and gives the grant back.

@@ -125,6 +125,7 @@ pub use team::{Member, TeamChange};
 pub use throttle::Throttle;
 pub use timeline::{DayCount, Entry, ExchangeOutcomes, Recovery, TimelineItem, is_timeline_cursor};
 pub use tool_calls::{Attempts, KeyUse};
+pub use unfinished::Moved;
 pub use usage::Used;
 pub use users::{EmailTaken, FirstUser, NewUser, User};
 pub use webhooks::{

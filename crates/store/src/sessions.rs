@@ -71,7 +71,7 @@ pub struct StartSession {
     pub app: Option<AppId>,
     /// The PKCE verifier; sealed at rest.
     pub verifier: Option<SecretString>,
-    /// The account that the person named, where the connector has none yet.
+    /// The account that the person is asked about: the connector's, or the one that they named.
     pub account: Option<String>,
     /// A key is asked for, on a page of ours.
     pub by_key: bool,
@@ -98,7 +98,7 @@ pub struct Session {
     pub way: Way,
     /// See [`NewSession::user`].
     pub user: Option<String>,
-    /// The account that the person named when the consent was started last.
+    /// See [`StartSession::account`]; of the consent that was started last.
     pub account: Option<String>,
     /// Whether a key was asked for then; `None`: the provider's first way.
     pub by_key: Option<bool>,

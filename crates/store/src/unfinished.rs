@@ -1,16 +1,35 @@
 //! Connectors that were begun and never connected: a form that was left, a link that nobody followed.
 
 use chrono::{DateTime, Utc};
-use holdfast_core::{ConnectorId, OrgId, ports::StoreError};
+use holdfast_core::{ConnectorId, Health, OrgId, ports::StoreError};
 use sea_orm::{FromQueryResult, Value};
+use serde_json::json;
 
 use crate::{
+    credentials::lock_of,
     sql::{self, failed, micros, values},
     store::Store,
 };
 
 /// So many in one transaction.
 const AT_ONCE: u64 = 100;
+
+/// What became of another account for an unfinished connector.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Moved {
+    /// It is for that one now.
+    Yes,
+    /// The org has that account on this connector; nothing was changed.
+    Taken(ConnectorId),
+    /// It is connected by now, or not there any more; nothing was changed.
+    No,
+}
+
+#[derive(FromQueryResult)]
+struct Was {
+    provider: String,
+    account: String,
+}
 
 #[derive(FromQueryResult)]
 struct Forgotten {
@@ -31,6 +50,36 @@ impl Store {
         let values = values![org.as_str(), provider, name];
         let found: Option<sql::Id> = sql::one(self.db(), "look for an unfinished connector", sql, values).await?;
         Ok(found.map(|found| found.id.into()))
+    }
+
+    /// Gives one that was never connected another account. What consents bring that were begun for the one before is not
+    /// stored any more: [`Granted::Older`](crate::Granted::Older). Two connectors at once for one account: one gets an error,
+    /// and finds out at the next try.
+    pub async fn move_unfinished(&self, org: &OrgId, id: &ConnectorId, account: &str) -> Result<Moved, StoreError> {
+        let doing = "give an unfinished connector another account";
+        let tx = self.transaction(doing).await?;
+        // Whoever stores a grant locks the same.
+        let ours = lock_of(&tx, doing, id).await?.is_some_and(|found| found.org_id == org.as_str());
+        let was = "SELECT provider, account FROM connectors WHERE id = $1 AND health = $2";
+        let was: Option<Was> = sql::one(&tx, doing, was, values![id.as_str(), Health::Pending.as_str()]).await?;
+        let Some(was) = was.filter(|_| ours) else {
+            tx.rollback().await.map_err(failed(doing))?;
+            return Ok(Moved::No);
+        };
+        let other = "SELECT id FROM connectors WHERE org_id = $1 AND provider = $2 AND account = $3 AND id <> $4";
+        let other_values = values![org.as_str(), was.provider.as_str(), account, id.as_str()];
+        if let Some(other) = sql::one::<sql::Id>(&tx, doing, other, other_values).await? {
+            tx.rollback().await.map_err(failed(doing))?;
+            return Ok(Moved::Taken(other.id.into()));
+        }
+        let sql = "UPDATE connectors SET account = $2, consent_sequence = consent_sequence + 1, \
+                   grant_sequence = consent_sequence + 1 WHERE id = $1";
+        sql::run(&tx, doing, sql, values![id.as_str(), account]).await?;
+        let both = (json!({ "account": was.account }), json!({ "account": account }));
+        self.audit_connector(&tx, org, id, "connector.account_changed", both).await?;
+        tx.commit().await.map_err(failed(doing))?;
+        self.connector_changed(id);
+        Ok(Moved::Yes)
     }
 
     /// Removes some that were made before this moment and have had no link since. One that anything hangs on stays: an

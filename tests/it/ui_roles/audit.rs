@@ -27,6 +27,7 @@ const FORMS: &[(&str, &str, &[&str])] = &[
     ("/connectors/new/{provider}/link", "name=By+link", &["connector.created", "connect_link.made"]),
     ("/connectors/{id}/link", "", &["connect_link.made"]),
     ("/connectors/{id}/rename", "name=Another+name", &["connector.renamed"]),
+    ("/connectors/{id}/account", "account=desk-other&name=NAMED", &["connector.account_changed"]),
     ("/connectors/{id}/webhook", "kind=events&act=secret&secret=canary-0f5d2c9b7a31", &["webhook.made"]),
     ("/connectors/{id}/disconnect", "name=NAMED", &["connector.disconnected"]),
     ("/connectors/{id}/delete", "name=NAMED", &["connector.deleted"]),

@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-use holdfast_core::{AppId, OrgId};
+use holdfast_core::{AppId, Health, OrgId};
 use holdfast_store::{GrantClaim, GrantClaimed, Rival, Session};
 
 use super::{asked::Asked, ending::Ending};
-use crate::app::App;
+use crate::{app::App, called};
 
 /// Longer than an earlier consent of the same connector is waited for, and than a revocation takes.
 const LONGEST_WAIT: Duration = Duration::from_secs(12);
@@ -35,11 +35,25 @@ pub(super) async fn hold(app: &App, asked: &Asked, session: &Session, app_id: &A
         let attempt = || app.store.claim_grant(&claim, app.seams.clock.now());
         match app.engine.insist("claim a grant", attempt).await {
             GrantClaimed::Yes => return Ok(()),
-            GrantClaimed::Later => return Err(Ending::Overtaken),
+            GrantClaimed::Later => return Err(overtaken(app, asked).await),
             GrantClaimed::Held(rival) => return Err(held(rival, &session.org, &asked.account.display)),
             GrantClaimed::UnderWay if app.seams.clock.uptime() >= deadline => return Err(Ending::UnderWay),
             GrantClaimed::UnderWay => app.seams.clock.sleep(PAUSE).await,
         }
+    }
+}
+
+/// Something came later than this consent: a grant, or another account for a connector that has none yet.
+pub(super) async fn overtaken(app: &App, asked: &Asked) -> Ending {
+    match app.engine.snapshot(&asked.snapshot.connector).await.ok().flatten() {
+        Some(now) if now.account != asked.snapshot.account && now.account != asked.account.id => Ending::OtherAccount {
+            expected: called::account(app, &now.provider, &now.account),
+            got: asked.account.display.clone(),
+            got_id: asked.account.id.clone(),
+        },
+        // There and back again.
+        Some(now) if now.health == Health::Pending => Ending::NotAccepted,
+        _ => Ending::Overtaken,
     }
 }
 

@@ -78,6 +78,9 @@ async fn consent(
         return (ended(name, ending), None);
     };
     let Auth::OAuth2(facts) = &asked.auth else { return (ended(name, Ending::CannotAsk), None) };
+    if let Some(ending) = moved(session, &asked) {
+        return (ended(name, ending), None);
+    }
     let redeemed = match may_redeem(app, &asked, session, &query).await {
         Ok(client) => redeem(app, &asked, facts, session, &client, &code).await,
         Err(ending) => Err(ending),
@@ -99,6 +102,9 @@ async fn take_key(app: &Arc<App>, session: &Session, key: SecretString, progress
     progress::note(app, session, progress).await;
     match asked(app, session).await {
         Ok(asked) if matches!(asked.auth, Auth::ApiKey(_)) => {
+            if let Some(ending) = moved(session, &asked) {
+                return ended(asked.provider.about().name, ending);
+            }
             let secret = Secret::ApiKey(key);
             let ending = match checked(app, session, &asked, &secret, None, progress).await {
                 Ok(checked) => {
@@ -112,6 +118,13 @@ async fn take_key(app: &Arc<App>, session: &Session, key: SecretString, progress
         Ok(asked) => ended(asked.provider.about().name, Ending::CannotAsk),
         Err(not_asked) => cannot_ask(not_asked),
     }
+}
+
+/// The connector was given another account since the person was asked: what they bring is for nobody's host but its own.
+fn moved(session: &Session, asked: &Asked) -> Option<Ending> {
+    let begun = session.account.clone().filter(|begun| *begun != asked.account.id)?;
+    let got = asked.provider.account(&begun).map_or_else(|_| begun.clone(), |account| account.display);
+    Some(Ending::OtherAccount { expected: asked.account.display.clone(), got, got_id: begun })
 }
 
 fn cannot_ask(why: NotAsked) -> Ended {
@@ -484,7 +497,7 @@ async fn store(
         }
         Granted::Older => {
             give_back(app, session, asked, app_id, secret).await;
-            Ending::Overtaken
+            claim::overtaken(app, asked).await
         }
         // Another one was made since, and has ended this one: there is nothing to give back.
         Granted::Held(rival) => claim::held(rival, &session.org, &account.display),

@@ -232,7 +232,7 @@ pub(super) async fn start(
         }
     }
     let asked = asked(&app, &session).await.map_err(not_asked)?;
-    let target = send(&app, &asked, &keys::hash(secret_of(&link)), session.account, &visitor.browser).await?;
+    let target = send(&app, &asked, &keys::hash(secret_of(&link)), &visitor.browser).await?;
     Ok((StatusCode::SEE_OTHER, visitor.jar, [(header::LOCATION, target)]).into_response())
 }
 
@@ -271,7 +271,7 @@ pub(crate) async fn begin(
         return Err(no_app(asked.provider.about().name));
     }
     app.store.create_session(&session).await?;
-    send(app, &asked, &session.link_hash, account, browser).await
+    send(app, &asked, &session.link_hash, browser).await
 }
 
 /// The first grant, or another one.
@@ -280,13 +280,7 @@ pub(super) fn purpose(snapshot: &Snapshot) -> Purpose {
 }
 
 /// Starts the consent of this session; answers the provider's page for it, or ours that asks for a key.
-async fn send(
-    app: &App,
-    asked: &Asked,
-    link_hash: &[u8; 32],
-    account: Option<String>,
-    browser: &str,
-) -> Result<HeaderValue, Trouble> {
+async fn send(app: &App, asked: &Asked, link_hash: &[u8; 32], browser: &str) -> Result<HeaderValue, Trouble> {
     let client = match &asked.auth {
         Auth::OAuth2(facts) => match app.apps.for_consent(&asked.snapshot.org, &asked.snapshot.provider).await? {
             Some((id, client)) => Some((facts, id, client)),
@@ -304,7 +298,7 @@ async fn send(
         browser_hash: keys::hash(browser),
         app: client.as_ref().map(|(_, id, _)| id.clone()),
         verifier: pkce.then(|| verifier.clone()),
-        account,
+        account: Some(asked.account.id.clone()),
         by_key: client.is_none(),
         at,
         state_expires_at: at + STATE_LIFE,

@@ -2,7 +2,7 @@
 //!
 //! - [`home`]: what needs somebody, then all of them.
 //! - [`history`]: how the last fortnight went for all of them.
-//! - [`catalogue`]: what can be connected, and the form that starts it.
+//! - [`catalogue`]: what can be connected, and the form that starts it; [`correct`]: that form once more, for a slip.
 //! - [`show`]: one connector; [`checklist`], [`timeline`], [`chart`] and [`told`] are parts of its page.
 //! - [`webhook`]: what its provider sends by itself.
 //! - [`link`]: a connect link to hand on; [`acts`]: test, reconnect, rename; [`ends`]: disconnect and delete, with a page before each.
@@ -11,6 +11,7 @@ mod acts;
 mod catalogue;
 mod chart;
 mod checklist;
+mod correct;
 mod ends;
 mod history;
 mod home;
@@ -54,6 +55,8 @@ pub(super) fn routes() -> Routes {
         .post("/connectors/{id}/reconnect", ADMIN, acts::reconnect)
         .post("/connectors/{id}/link", ADMIN, link::again)
         .post("/connectors/{id}/rename", ADMIN, acts::rename)
+        .get("/connectors/{id}/account", ADMIN, correct::show)
+        .post("/connectors/{id}/account", ADMIN, correct::save)
         .get("/connectors/{id}/webhook", ADMIN, webhook::show)
         .post("/connectors/{id}/webhook", ADMIN, webhook::act)
         .get("/connectors/{id}/disconnect", ADMIN, ends::ask_disconnect)

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use holdfast_core::{AppId, ConnectorId, Health, Role, Secret, ports::Changed};
-use holdfast_store::{Created, Grant, Granted, NewUser};
+use holdfast_store::{Created, Grant, Granted, Moved, NewUser};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::json;
 
@@ -18,6 +18,7 @@ on_both! {
     a_grant_whose_commit_was_not_answered_is_found_to_be_stored,
     a_reconnect_keeps_extras_that_it_does_not_carry,
     an_account_is_named_once,
+    one_that_was_never_connected_is_moved_to_another_account,
     another_orgs_connector_is_not_there,
     an_address_is_taken_once_in_an_org,
 }
@@ -154,6 +155,29 @@ async fn an_account_is_named_once(db: Arc<TestDatabase>) {
 
     let read = load(&store, &id).await;
     assert_eq!((read.account.as_str(), read.name.as_str()), ("acme", nameless.name.as_str()));
+}
+
+async fn one_that_was_never_connected_is_moved_to_another_account(db: Arc<TestDatabase>) {
+    let store = db.store().await;
+    let (org, taken) = connect(&store, "taken").await;
+    let pending = new_connector(&org, "acmee", Secret::Absent);
+    let Created::New(id) = store.create_connector(&pending).await.unwrap() else { panic!("it is new") };
+    let stranger = store.ensure_org("Globex").await.unwrap();
+
+    assert_eq!(store.move_unfinished(&org, &id, "taken").await.unwrap(), Moved::Taken(taken.clone()));
+    assert_eq!(store.move_unfinished(&stranger, &id, "acme").await.unwrap(), Moved::No);
+    assert_eq!(load(&store, &id).await.account, "acmee");
+    assert_eq!(store.move_unfinished(&org, &id, "acme").await.unwrap(), Moved::Yes);
+
+    let read = load(&store, &id).await;
+    assert_eq!((read.account.as_str(), read.health), ("acme", Health::Pending));
+    let old = store.store_grant(&grant(&id, 0, "begun for acmee")).await.unwrap();
+    assert!(!matches!(old, Granted::Yes(_)), "{old:?}");
+    assert!(matches!(store.store_grant(&grant(&id, 2, "begun for acme")).await.unwrap(), Granted::Yes(_)));
+    for connected in [&id, &taken] {
+        assert_eq!(store.move_unfinished(&org, connected, "other").await.unwrap(), Moved::No);
+    }
+    assert_eq!(store.move_unfinished(&org, &"con_none".into(), "other").await.unwrap(), Moved::No);
 }
 
 async fn another_orgs_connector_is_not_there(db: Arc<TestDatabase>) {

@@ -9,7 +9,7 @@ use axum::{
     response::{IntoResponse, Redirect, Response},
 };
 use holdfast_core::{
-    ConnectorId, Health, OrgId, Provider, Secret,
+    ConnectorId, Health, OrgId, Provider, Secret, Snapshot,
     provider::{About, Account},
 };
 use holdfast_store::{Created, NewConnector, Way};
@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use super::{Mark, find};
 use crate::{
     app::App,
-    care, connect as consent,
+    called, care, connect as consent,
     ui::{
         form::Posted,
         person::{Person, Visitor},
@@ -86,16 +86,27 @@ pub(super) async fn show(
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Typed {
-    account: String,
-    name: String,
+    pub(super) account: String,
+    pub(super) name: String,
     /// The way in that the button said.
-    by: String,
+    pub(super) by: String,
 }
 
-#[derive(Default, Serialize)]
-struct Problems {
-    account: String,
-    name: String,
+/// What is wrong with it, by its field.
+#[derive(Default, PartialEq, Serialize)]
+pub(super) struct Problems {
+    pub(super) account: String,
+    pub(super) name: String,
+}
+
+/// The form, filled in.
+pub(super) struct Filled<'a> {
+    pub(super) typed: &'a Typed,
+    pub(super) problems: Problems,
+    /// The connector whose account is corrected; `None`: a new one is made.
+    pub(super) corrects: Option<&'a Snapshot>,
+    /// The connector that has the account.
+    pub(super) taken: Option<Arc<Snapshot>>,
 }
 
 #[derive(Serialize)]
@@ -112,6 +123,21 @@ struct FormPage<'a> {
     help: Option<&'static str>,
     ready: bool,
     redirect_uri: String,
+    corrects: Option<Named>,
+    taken: Option<Named>,
+}
+
+/// A connector to be led to.
+#[derive(Serialize)]
+struct Named {
+    id: String,
+    name: String,
+}
+
+impl Named {
+    fn of(app: &App, snapshot: &Snapshot) -> Self {
+        Self { id: snapshot.connector.to_string(), name: called::connector(app, snapshot) }
+    }
 }
 
 #[derive(Serialize)]
@@ -128,39 +154,63 @@ pub(super) async fn form(
     Query(typed): Query<Typed>,
 ) -> Result<Response, Trouble> {
     let provider = adapter(&app, &person, &provider)?;
-    page(&app, &person, provider.as_ref(), &typed, Problems::default(), StatusCode::OK).await
+    page(&app, &person, provider.as_ref(), Filled::new(&typed, Problems::default())).await
 }
 
-async fn page(
+impl<'a> Filled<'a> {
+    /// For a new connector.
+    fn new(typed: &'a Typed, problems: Problems) -> Self {
+        Self { typed, problems, corrects: None, taken: None }
+    }
+}
+
+/// The page of the form.
+pub(super) async fn page(
     app: &App,
     person: &Person,
     provider: &dyn Provider,
-    typed: &Typed,
-    problems: Problems,
-    status: StatusCode,
+    filled: Filled<'_>,
 ) -> Result<Response, Trouble> {
     let about = provider.about();
+    let fine = filled.problems == Problems::default();
     let page = FormPage {
         mark: Mark::of(app, about.id),
         label: about.account_label,
         example: about.account_example,
         rule: words::sentence(about.account_rule),
-        account: &typed.account,
-        name: &typed.name,
-        problems,
+        account: &filled.typed.account,
+        name: &filled.typed.name,
+        problems: filled.problems,
         scopes: about.scopes.iter().map(|scope| ScopeLine { name: scope.name, words: scope.words }).collect(),
-        ways: consent::ways(app, person.org(), about, None).await?,
+        ways: consent::ways(app, person.org(), about, filled.corrects).await?,
         help: about.key_help,
         ready: ready(app, person.org(), about).await?,
         redirect_uri: app.redirect_uri(),
+        corrects: filled.corrects.map(|snapshot| Named::of(app, snapshot)),
+        taken: filled.taken.map(|snapshot| Named::of(app, &snapshot)),
     };
-    let title = format!("Connect {}", about.name);
+    let title =
+        if page.corrects.is_some() { "Change the account".to_owned() } else { format!("Connect {}", about.name) };
     let view = View::of(person, Here::Connectors, "pages/connectors/new.html", &title, &page);
+    let status = if fine { StatusCode::OK } else { StatusCode::UNPROCESSABLE_ENTITY };
     Ok(view.status(status).leads_to(consent::leads_to(app).as_str()).show(app))
 }
 
-fn adapter(app: &App, person: &Person, id: &str) -> Result<Arc<dyn Provider>, Trouble> {
+pub(super) fn adapter(app: &App, person: &Person, id: &str) -> Result<Arc<dyn Provider>, Trouble> {
     app.providers().find(id).cloned().ok_or_else(|| Trouble::not_found(person))
+}
+
+/// The account that was typed, if a name that fits was typed with it.
+pub(super) fn read(provider: &dyn Provider, typed: &Typed) -> Result<Account, Problems> {
+    let name = typed.name.trim();
+    let name_fits = name.is_empty() || care::is_name(name);
+    match provider.account(&typed.account) {
+        Ok(account) if name_fits => Ok(account),
+        account => Err(Problems {
+            account: account.err().map(|invalid| invalid.message).unwrap_or_default(),
+            name: if name_fits { String::new() } else { format!("A name {}.", care::NAME_RULE) },
+        }),
+    }
 }
 
 /// POST /connectors/new/{provider}: makes the connector, or finds the one that was not finished, and sends the browser
@@ -177,20 +227,11 @@ pub(super) async fn connect(
     if !ready(&app, person.org(), about).await? {
         return Err(consent::no_app(about.name).seen_by(&person));
     }
-    let name = typed.name.trim();
-    let account = provider.account(&typed.account);
-    let name_fits = name.is_empty() || care::is_name(name);
-    let account = match account {
-        Ok(account) if name_fits => account,
-        account => {
-            let problems = Problems {
-                account: account.err().map(|invalid| invalid.message).unwrap_or_default(),
-                name: if name_fits { String::new() } else { format!("A name {}.", care::NAME_RULE) },
-            };
-            let status = StatusCode::UNPROCESSABLE_ENTITY;
-            return page(&app, &person, provider.as_ref(), &typed, problems, status).await;
-        }
+    let account = match read(provider.as_ref(), &typed) {
+        Ok(account) => account,
+        Err(problems) => return page(&app, &person, provider.as_ref(), Filled::new(&typed, problems)).await,
     };
+    let name = typed.name.trim();
     let id = match make(&app, &person, about.id, &account, name).await? {
         Made::Pending(id) => id,
         Made::Before(id) => return Ok(Redirect::to(&format!("/connectors/{id}?did=exists")).into_response()),
@@ -199,9 +240,20 @@ pub(super) async fn connect(
     if !name.is_empty() {
         care::rename(&app, &snapshot, name, &person.actor()).await?;
     }
+    go(&app, &person, visitor, &snapshot, &typed.by).await
+}
+
+/// To the provider, or to where a key is asked for.
+pub(super) async fn go(
+    app: &App,
+    person: &Person,
+    visitor: Visitor,
+    snapshot: &Arc<Snapshot>,
+    by: &str,
+) -> Result<Response, Trouble> {
     let (user, browser) = (&person.user.id, &visitor.browser);
-    let target = consent::begin(&app, &snapshot, None, &typed.by, Way::SignedIn, user, browser).await;
-    let target = target.map_err(|trouble| trouble.seen_by(&person))?;
+    let target = consent::begin(app, snapshot, None, by, Way::SignedIn, user, browser).await;
+    let target = target.map_err(|trouble| trouble.seen_by(person))?;
     Ok((StatusCode::SEE_OTHER, visitor.jar, [(header::LOCATION, target)]).into_response())
 }
 

@@ -1,4 +1,5 @@
-//! Disconnect and delete: a page before each says what will stop, and asks for the name.
+//! Disconnect and delete: a page before each says what will stop, and asks for the name. One that was never connected is
+//! discarded with one press.
 
 use std::sync::Arc;
 
@@ -37,6 +38,8 @@ struct EndPage<'a> {
     account: String,
     provider: &'a str,
     delete: bool,
+    /// It was never connected: nothing is lost with it, and no name is asked for.
+    discard: bool,
     /// It has something to give back.
     held: bool,
     /// The agents that stop.
@@ -87,8 +90,10 @@ async fn page(
 ) -> Result<Response, Trouble> {
     let agents = app.store.agents_of(std::slice::from_ref(&snapshot.connector)).await?;
     let name = called::connector(app, snapshot);
+    let discard = is_discarded(snapshot, end);
     let title = match end {
         End::Disconnect => format!("Disconnect {name}"),
+        End::Delete if discard => format!("Discard {name}"),
         End::Delete => format!("Delete {name}"),
     };
     let page = EndPage {
@@ -98,6 +103,7 @@ async fn page(
         account: called::account(app, &snapshot.provider, &snapshot.account),
         provider: app.provider_name(&snapshot.provider),
         delete: end == End::Delete,
+        discard,
         held: matches!(snapshot.health, Health::Connected | Health::AuthFailed),
         agents: agents.get(&snapshot.connector).map(|agents| AgentLine::working(agents)).unwrap_or_default(),
         typed,
@@ -106,6 +112,10 @@ async fn page(
     let status = if problem.is_empty() { StatusCode::OK } else { StatusCode::UNPROCESSABLE_ENTITY };
     let view = View::of(person, Here::Connectors, "pages/connectors/end.html", &title, &page);
     Ok(view.status(status).show(app))
+}
+
+fn is_discarded(snapshot: &Snapshot, end: End) -> bool {
+    end == End::Delete && snapshot.health == Health::Pending
 }
 
 /// `Err` is the page that asks again.
@@ -118,7 +128,7 @@ async fn sure(
 ) -> Result<Result<Arc<Snapshot>, Response>, Trouble> {
     let snapshot = find(app, person, id).await?;
     let name = called::connector(app, &snapshot);
-    if form.name.trim() == name.trim() {
+    if is_discarded(&snapshot, end) || form.name.trim() == name.trim() {
         return Ok(Ok(snapshot));
     }
     let problem = "This is not its name. Type it as it stands above, or go back.";

@@ -358,6 +358,9 @@ fn page(
 fn said(did: &str, health: Health) -> Option<&'static str> {
     match (did, health) {
         ("renamed", _) => Some("It is renamed."),
+        ("account-stays", _) => {
+            Some("It was connected before, and stays with its account. Another one is a new connector.")
+        }
         ("disconnected", Health::Disconnected) => {
             Some("It is disconnected: nothing uses it any more, and all else is kept.")
         }

@@ -23,7 +23,7 @@ const KINDS: [(&str, &str, &[&str]); 6] = [
     ("refreshes", "Refreshes", &["exchange"]),
     ("tests", "Tests", &["test"]),
     ("health", "Health", &["health", "connected", "reconnected", "disconnected"]),
-    ("connects", "Connects", &["connected", "reconnected", "disconnected", "consent", "renamed", "alias"]),
+    ("connects", "Connects", &["connected", "reconnected", "disconnected", "consent", "renamed", "account", "alias"]),
     ("webhook", "Webhook", &["webhook"]),
 ];
 

@@ -53,6 +53,7 @@ fn did(action: &str) -> Option<(&'static str, bool)> {
         "connector.imported_many" => ("imported connectors", false),
         "connector.connected" => ("connected", true),
         "connector.reconnected" => ("reconnected", true),
+        "connector.account_changed" => ("changed the account of", true),
         "connector.renamed" => ("renamed the connector", true),
         "connector.disconnected" => ("disconnected", true),
         "connector.deleted" => ("deleted the connector", true),
