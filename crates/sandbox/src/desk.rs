@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
+use crate::client::{Client, Secrets};
 use crate::clock::Clock;
 use crate::counters::{AtOnce, Counts};
 use crate::faults::{Faults, Gate};
@@ -13,7 +14,7 @@ use crate::generic::Generic;
 use crate::google::Google;
 use crate::gorgias;
 use crate::keep::{DeskState, Keeper, State};
-use crate::options::{Client, Options, Scene};
+use crate::options::{Options, Scene};
 use crate::shopify::shop::Shops;
 use crate::zendesk::data::Data;
 use crate::zendesk::limits::Limiter;
@@ -164,10 +165,8 @@ impl World {
     pub(crate) fn restore(&self, state: State) {
         self.clock.set_offset_ms(state.offset_ms);
         self.set_options(state.options);
-        let mut client = locked(&self.client);
-        client.secret = state.client_secret;
-        client.next_secret = state.next_client_secret;
-        drop(client);
+        let common = Secrets { secret: state.client_secret, next: state.next_client_secret };
+        locked(&self.client).restore(common, state.client_secrets);
         self.seq.store(state.seq, Ordering::SeqCst);
         let restored = state.helpdesks.into_iter().map(|desk| {
             let url = self.url_of(&desk.name);

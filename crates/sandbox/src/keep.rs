@@ -4,6 +4,7 @@
 //! the request is answered, so that nobody holds a token that a sandbox killed in the next moment has forgotten. Requests
 //! that come while it is being written share the next writing.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -12,6 +13,7 @@ use std::sync::{Arc, Weak};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
+use crate::client::Secrets;
 use crate::counters::Counters;
 use crate::desk::{Desk, World, locked};
 use crate::faults::Faults;
@@ -35,6 +37,9 @@ pub(crate) struct State {
     pub(crate) options: Options,
     pub(crate) client_secret: String,
     pub(crate) next_client_secret: Option<String>,
+    /// Those that providers have made, by their prefix. Not in files of before.
+    #[serde(default)]
+    pub(crate) client_secrets: BTreeMap<String, Secrets>,
     pub(crate) seq: u64,
     pub(crate) helpdesks: Vec<DeskState>,
     /// Not in files of before.
@@ -69,13 +74,14 @@ pub(crate) struct DeskState {
 
 impl State {
     fn of(world: &World) -> Self {
-        let client = locked(&world.client).clone();
+        let (common, own) = locked(&world.client).to_keep();
         Self {
             format: FORMAT,
             offset_ms: world.clock.offset_ms(),
             options: world.options(),
-            client_secret: client.secret,
-            next_client_secret: client.next_secret,
+            client_secret: common.secret,
+            next_client_secret: common.next,
+            client_secrets: own,
             seq: world.seq(),
             helpdesks: world.all().iter().map(|desk| DeskState::of(desk)).collect(),
             freshdesk: world.freshdesk.all().iter().map(|account| account.to_keep()).collect(),

@@ -19,6 +19,7 @@
 //! # Ok(()) }
 //! ```
 
+mod client;
 mod clock;
 mod control;
 mod counters;

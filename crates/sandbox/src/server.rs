@@ -378,18 +378,14 @@ impl Sandbox {
         self.world.set_options(options);
     }
 
-    /// The client's secret from now on, and one more that is accepted as well.
+    /// The client's secret from now on, at all providers, and one more that is accepted as well.
     pub fn set_client_secret(&self, current: &str, next: Option<&str>) {
-        let mut client = locked(&self.world.client);
-        current.clone_into(&mut client.secret);
-        client.next_secret = next.map(str::to_owned);
+        locked(&self.world.client).set(current.to_owned(), next.map(str::to_owned));
     }
 
     /// One more client at Zendesk, until the sandbox ends. What is granted to one client is refused to another.
     pub fn register_client(&self, id: &str, secret: &str) {
-        let mut client = locked(&self.world.client);
-        client.others.retain(|(own, _)| own != id);
-        client.others.push((id.to_owned(), secret.to_owned()));
+        locked(&self.world.client).register(id, secret);
     }
 
     /// Allows all of the authorisation request as `user` (an id, an address or the start of a name) and answers the

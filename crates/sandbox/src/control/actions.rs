@@ -4,6 +4,8 @@ use crate::faults::{Canned, Faults};
 use crate::handle::Helpdesk;
 use crate::http::{Answer, Request, find, pairs};
 
+use super::page::Pressed;
+
 /// For how long the one button's trouble lasts.
 const DOWN_SECS: u64 = 60;
 const SLOW_MS: u64 = 5_000;
@@ -107,8 +109,10 @@ pub(super) fn act(desks: &[Helpdesk], request: &Request) -> Answer {
     for desk in desks {
         run(action.name, desk, grant);
     }
-    let at = desks.first().map(Helpdesk::name).unwrap_or_default();
-    Answer::empty(303).header("location", format!("/control?done={}&at={at}#{at}", action.name))
+    let desk = desks.first().map(Helpdesk::name).unwrap_or_default();
+    // A single grant has its button elsewhere.
+    let at = if grant.is_some() { format!("{desk}.access") } else { desk.to_owned() };
+    Pressed { action: action.name, at: &at }.back()
 }
 
 /// Every answer is an outage's, for a while.

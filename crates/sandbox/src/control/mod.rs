@@ -21,11 +21,13 @@
 //! | `POST /control/events` | [`EventOrder`](crate::EventOrder) | `{attempts}`: each [`EventAttempt`](crate::EventAttempt) |
 //! | `POST …/do` | a form: `action`, `grant?` | 303 to the page |
 //! | `POST /control/others/{service}/do` | a form: `action` | 303 to the page |
+//! | `POST /control/clients/{provider}/do` | a form: `action`, `make` or `retire` | 303 to the page |
 //!
 //! `POST` does what `PATCH` does. Errors are `{"error": "…"}` with 400 or 404. `*` for a name means all helpdesks
 //! where something is changed, and the first one where something is read or granted.
 
 mod actions;
+mod clients;
 mod others;
 mod page;
 mod tickets;
@@ -114,9 +116,7 @@ fn route(world: &Arc<World>, request: &Request) -> Result<Answer, Answer> {
         }
         ("POST", ["client"]) => {
             let change: SecretChange = body(request)?;
-            let mut client = locked(&world.client);
-            client.secret = change.client_secret;
-            client.next_secret = change.next_client_secret;
+            locked(&world.client).set(change.client_secret, change.next_client_secret);
             Ok(Answer::empty(204))
         }
         ("POST", ["consent"]) => {
@@ -138,6 +138,9 @@ fn route(world: &Arc<World>, request: &Request) -> Result<Answer, Answer> {
             let Named { name } = body(request)?;
             let desk = world.create(&name).ok_or_else(|| problem(400, "the name has to be a DNS label"))?;
             Ok(Answer::json(201, summary(world, &desk)))
+        }
+        ("POST", ["clients", provider, "do"]) => {
+            clients::act(world, provider, request).ok_or_else(|| problem(404, "there is no such provider"))
         }
         ("POST", ["others", service, "do"]) => {
             others::act(world, service, request).ok_or_else(|| problem(404, "there is no such service"))

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::actions::take_down;
+use super::page::Pressed;
 use crate::desk::{World, locked};
 use crate::faults::Faults;
 use crate::http::{Answer, Request, each, escape, find, pairs};
@@ -88,7 +89,7 @@ const ACTS: [(&str, &str, &str); 3] = [
 ];
 
 /// All of them, on the page.
-pub(super) fn section(world: &World, now_ms: i64) -> String {
+pub(super) fn section(world: &World, now_ms: i64, pressed: Option<&Pressed<'_>>) -> String {
     let services = each(OTHERS, |other| {
         let Other { id, name, account, note, .. } = other;
         let keys = keys(world, id, now_ms);
@@ -100,7 +101,8 @@ pub(super) fn section(world: &World, now_ms: i64) -> String {
         format!(
             r#"<h3 id="other-{id}">{name} <small>{account}</small></h3>
 <p class="soft">{note}</p>
-{keys}<form class="row" method="post" action="/control/others/{id}/do">{cut}{acts}</form>"#
+{keys}<form class="row" method="post" action="/control/others/{id}/do">{cut}{acts}</form>{done}"#,
+            done = done(world, id, name, pressed),
         )
     });
     format!(
@@ -142,8 +144,7 @@ pub(super) fn act(world: &Arc<World>, id: &str, request: &Request) -> Option<Ans
         return Some(Answer::text(400, "There is no such action"));
     }
     run(world, id, action);
-    let back = format!("/control?did={action}&other={id}#other-{id}");
-    Some(Answer::empty(303).header("location", back))
+    Some(Pressed { action, at: &format!("other.{id}") }.back())
 }
 
 fn run(world: &Arc<World>, id: &str, action: &str) {
@@ -201,13 +202,13 @@ fn run(world: &Arc<World>, id: &str, action: &str) {
     }
 }
 
-/// What the button did that led here: whose it is, and what has happened.
-pub(super) fn done(request: &Request) -> Option<(&'static str, String)> {
-    let other = OTHERS.iter().find(|other| request.param("other") == Some(other.id))?;
-    let action = request.param("did")?;
-    let cut = || {
-        "the access is gone there; Holdfast hears of it at its next call or refresh, or when you press Test.".to_owned()
-    };
-    let said = ACTS.iter().find(|(name, ..)| *name == action).map(|(.., done)| (*done).to_owned());
-    Some((other.name, said.or_else(|| (action == "cut").then(cut))?))
+/// What was done there, if it is here that a button was pressed.
+fn done(world: &World, id: &str, name: &str, pressed: Option<&Pressed<'_>>) -> String {
+    let Some(pressed) = pressed.filter(|pressed| pressed.at == format!("other.{id}")) else { return String::new() };
+    let said = ACTS.iter().find(|(action, ..)| *action == pressed.action).map(|(.., done)| *done);
+    let cut = "the access is gone there; Holdfast hears of it at its next call or refresh, or when you press Test.";
+    match said.or((pressed.action == "cut").then_some(cut)) {
+        Some(said) => pressed.notice(world, &format!("{name}: {said}")),
+        None => String::new(),
+    }
 }

@@ -9,7 +9,7 @@ use crate::ledger::IssuedSet;
 use crate::zendesk::{Page, csp};
 
 use super::actions::{ACTIONS, Action, find_action};
-use super::{others, tickets};
+use super::{clients, others, tickets};
 
 const STYLE: &str = include_str!("style.css");
 /// Token sets in the table of a helpdesk.
@@ -28,21 +28,23 @@ pub(super) fn style() -> Answer {
 /// All helpdesks.
 pub(super) fn overview(world: &World, request: &Request) -> Answer {
     let now_ms = world.clock.now_ms();
+    let pressed = Pressed::of(request);
+    let pressed = pressed.as_ref();
     let main = format!(
         r#"<h1>The providers, imitated</h1>
 <p class="soft">What an admin at Zendesk would see and do, and what no provider has: buttons for its bad days. Its clock
 says {now} UTC{offset}. <a href="/control">Look again</a></p>
-{notice}
 {desks}
+{clients}
 {others}"#,
         now = time(now_ms, &iso(now_ms)[11..19]),
         offset = match world.clock.offset_secs() {
             0 => String::new(),
             secs => format!(", {secs} s ahead"),
         },
-        notice = notice(world, request),
-        desks = each(world.all(), |desk| section(&desk, now_ms)),
-        others = others::section(world, now_ms),
+        desks = each(world.all(), |desk| section(world, &desk, now_ms, pressed)),
+        clients = clients::section(world, pressed),
+        others = others::section(world, now_ms, pressed),
     );
     shown(world, "Providers", &main)
 }
@@ -53,24 +55,42 @@ pub(super) fn shown(world: &World, title: &str, main: &str) -> Answer {
     Answer::html(200, page.html()).header("content-security-policy", csp("'self'"))
 }
 
-/// What the button did that led here.
-fn notice(world: &World, request: &Request) -> String {
-    let done = request.param("done").and_then(find_action);
-    let desk = request.param("at").and_then(|name| world.find(name));
-    let (title, done) = match (done, desk, others::done(request)) {
-        (Some(action), Some(desk), _) => (desk.title(), action.done.to_owned()),
-        (_, _, Some((name, done))) => (name.to_owned(), done),
-        _ => return String::new(),
-    };
-    let home = world
-        .home()
-        .map(|url| format!(r#" <a href="{}">See what Holdfast makes of it</a>"#, escape(url)))
-        .unwrap_or_default();
-    let (title, done) = (escape(&title), escape(&done));
-    format!(r#"<p class="notice" role="status"><strong>{title}</strong>: {done}{home}</p>"#)
+/// The button that led here, as the address of the page says it.
+pub(super) struct Pressed<'a> {
+    pub(super) action: &'a str,
+    /// Beside what: a helpdesk, or something whose name has a dot, which no helpdesk's has.
+    pub(super) at: &'a str,
 }
 
-fn section(desk: &Desk, now_ms: i64) -> String {
+impl<'a> Pressed<'a> {
+    fn of(request: &'a Request) -> Option<Self> {
+        Some(Self { action: request.param("done")?, at: request.param("at")? })
+    }
+
+    /// Back to the page, where the notice has the focus and is in view, without a script.
+    pub(super) fn back(&self) -> Answer {
+        Answer::empty(303).header("location", format!("/control?done={}&at={}#done", self.action, self.at))
+    }
+
+    /// What has happened, to stand beside the button.
+    pub(super) fn notice(&self, world: &World, said: &str) -> String {
+        let see = |url: &str| format!(r#" <a href="{}">See what Holdfast makes of it</a>"#, escape(url));
+        let home = world.home().map(see).unwrap_or_default();
+        format!(r#"<p class="notice" id="done" role="status" tabindex="-1">{}{home}</p>"#, escape(said))
+    }
+}
+
+/// What an action did to a helpdesk, if it is the one that was pressed there.
+fn done(world: &World, pressed: Option<&Pressed<'_>>, at: &str, action: Option<&Action>) -> String {
+    match (pressed, action) {
+        (Some(pressed), Some(action)) if pressed.at == at && pressed.action == action.name => {
+            pressed.notice(world, action.done)
+        }
+        _ => String::new(),
+    }
+}
+
+fn section(world: &World, desk: &Desk, now_ms: i64, pressed: Option<&Pressed<'_>>) -> String {
     let tokens = locked(&desk.tokens);
     let data = locked(&desk.data);
     let grants = each(tokens.live(), |set| {
@@ -110,7 +130,7 @@ fn section(desk: &Desk, now_ms: i64) -> String {
         r#"<section class="card" id="{name}" aria-labelledby="{name}-title">
 <div class="head"><h2 id="{name}-title">{title} <small>{name}.zendesk.com</small></h2>{mood}</div>
 <h3>Access</h3>
-{access}
+{access}{revoked}
 {table}
 <h3>What may happen here</h3>
 <ul class="acts">{acts}</ul>
@@ -120,15 +140,16 @@ fn section(desk: &Desk, now_ms: i64) -> String {
 </section>"#,
         title = escape(&desk.title()),
         mood = mood(&locked(&desk.faults), live > 0, now_ms),
-        acts = each(ACTIONS, |action| act(&name, action)),
+        revoked = done(world, pressed, &format!("{}.access", desk.name), find_action("revoke")),
+        acts = each(ACTIONS, |action| act(&name, action, &done(world, pressed, &desk.name, Some(action)))),
     )
 }
 
-fn act(desk: &str, action: &Action) -> String {
+fn act(desk: &str, action: &Action, done: &str) -> String {
     let Action { name, label, then, harms, .. } = action;
     let class = if *harms { r#" class="danger""# } else { "" };
     format!(
-        r#"<li><form method="post" action="/control/zendesk/{desk}/do"><button{class} name="action" value="{name}" aria-describedby="{desk}-{name}">{label}</button></form><p id="{desk}-{name}">{then}</p></li>"#,
+        r#"<li><form method="post" action="/control/zendesk/{desk}/do"><button{class} name="action" value="{name}" aria-describedby="{desk}-{name}">{label}</button></form><p id="{desk}-{name}">{then}</p>{done}</li>"#,
         label = escape(label),
         then = escape(then),
     )

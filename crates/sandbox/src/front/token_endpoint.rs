@@ -149,7 +149,7 @@ fn client(world: &World, request: &Request) -> Result<(), Answer> {
     let known = pair
         .as_deref()
         .and_then(|pair| pair.split_once(':'))
-        .is_some_and(|(id, secret)| locked(&world.client).accepts(Some(id), Some(secret)));
+        .is_some_and(|(id, secret)| locked(&world.client).accepts("front", Some(id), Some(secret)));
     if known { Ok(()) } else { Err(oauth_error(401, "invalid_client", "Client authentication failed")) }
 }
 

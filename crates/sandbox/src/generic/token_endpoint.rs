@@ -146,7 +146,8 @@ fn client(world: &World, service: &Service, request: &Request, fields: &mut Fiel
             (Some(id.to_owned()), Some(secret.to_owned()))
         }
     };
-    if locked(&world.client).accepts(id.as_deref(), secret.as_deref()) { Ok(()) } else { Err(service.wrong_client) }
+    let known = locked(&world.client).accepts("generic", id.as_deref(), secret.as_deref());
+    if known { Ok(()) } else { Err(service.wrong_client) }
 }
 
 fn body(service: &Service, brought: &Brought) -> Value {

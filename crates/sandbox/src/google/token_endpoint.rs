@@ -198,7 +198,7 @@ fn client(world: &World, request: &Request, fields: &Fields) -> Result<(), Answe
         }
         None => (find(fields, "client_id").map(str::to_owned), find(fields, "client_secret").map(str::to_owned)),
     };
-    if locked(&world.client).accepts(id.as_deref(), secret.as_deref()) {
+    if locked(&world.client).accepts("google", id.as_deref(), secret.as_deref()) {
         Ok(())
     } else if id.as_deref() == Some(CLIENT_ID) {
         Err(oauth_error(401, "invalid_client", "Unauthorized"))

@@ -182,7 +182,8 @@ impl Endpoint {
         let Some((id, secret)) = pair.as_deref().and_then(|pair| pair.split_once(':')) else { return false };
         let decoded = |text: &str| pairs(text.as_bytes()).into_iter().next().map(|(name, _)| name).unwrap_or_default();
         let client = locked(&self.world.client);
-        client.accepts(Some(id), Some(secret)) || client.accepts(Some(&decoded(id)), Some(&decoded(secret)))
+        let accepts = |id: &str, secret: &str| client.accepts("gorgias", Some(id), Some(secret));
+        accepts(id, secret) || accepts(&decoded(id), &decoded(secret))
     }
 
     fn body(&self, issued: &Issued) -> Value {

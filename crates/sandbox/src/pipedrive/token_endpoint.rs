@@ -79,7 +79,7 @@ fn fields(world: &World, request: &Request) -> Result<Vec<(String, String)>, Ans
     let Some((id, secret)) = pair.as_deref().and_then(|pair| pair.split_once(':')) else {
         return Err(error(400, "invalid_client", "Invalid client: cannot retrieve client credentials"));
     };
-    if !locked(&world.client).accepts(Some(id), Some(secret)) {
+    if !locked(&world.client).accepts("pipedrive", Some(id), Some(secret)) {
         return Err(error(400, "invalid_client", "Invalid client: client is invalid"));
     }
     Ok(pairs(&request.body))

@@ -141,7 +141,7 @@ fn answer(world: &World, shop: &Place, params: &[(String, String)], allow: bool)
     back.push(("shop".to_owned(), shop.domain()));
     back.push(("host".to_owned(), STANDARD_NO_PAD.encode(format!("admin.shopify.com/store/{}", shop.name))));
     back.push(("timestamp".to_owned(), (now_ms / 1000).to_string()));
-    let secret = locked(&world.client).secret.clone();
+    let secret = locked(&world.client).secrets("shopify").secret.clone();
     back.push(("hmac".to_owned(), callback_hmac(&secret, &back)));
     back.sort();
     let mut url = asked.redirect_uri;

@@ -119,7 +119,7 @@ impl Endpoint {
     fn process(&self, fields: Option<&Map<String, Value>>) -> Result<Granted, Denied> {
         let fields = fields.ok_or_else(|| malformed("The request body could not be read"))?;
         let (id, secret) = (text(fields, "client_id"), text(fields, "client_secret"));
-        if !locked(&self.world.client).accepts(id, secret) {
+        if !locked(&self.world.client).accepts("shopify", id, secret) {
             let answer = oauth_error(401, "invalid_client", "The client credentials are invalid");
             return Err(Denied { answer, outcome: Outcome::ClientRefused });
         }

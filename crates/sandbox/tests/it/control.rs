@@ -2,10 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests: clippy only knows functions marked as tests")]
 
-use holdfast_sandbox::{CLIENT_ID, Sandbox, Scene, fingerprint};
+use holdfast_sandbox::{CLIENT_ID, CLIENT_SECRET, GrantRequest, Sandbox, Scene, fingerprint};
 use serde_json::{Value, json};
 
-use crate::support::{Fixture, param};
+use crate::support::{Fixture, error_of, param};
 
 #[tokio::test]
 async fn the_control_api_does_what_the_methods_do() {
@@ -102,7 +102,13 @@ async fn people_get_a_page_whose_buttons_work() {
 
     for action in ["write", "expire", "revoke", "lose", "drop", "slow", "fail"] {
         let back = press(&it, &[("action", action)]).await;
-        assert!(page(&it, back.split('#').next().unwrap()).await.contains(r#"role="status""#), "{action}");
+        let (address, place) = back.split_once('#').unwrap();
+        let page = page(&it, address).await;
+        let beside =
+            page.split("<li>").find(|part| part.contains(&format!("value=\"{action}\" aria-describedby=\"acme-")));
+        let notice = format!(r#"id="{place}" role="status" tabindex="-1""#);
+        assert!(beside.is_some_and(|button| button.contains(&notice)), "{action}: {page}");
+        assert_eq!(page.matches(r#"role="status""#).count(), 1, "{action}");
     }
 
     let faults = it.acme.faults();
@@ -149,6 +155,48 @@ async fn the_page_masks_tokens_and_escapes_what_callers_wrote() {
     }
     assert!(overview.contains(&format!("<code>{}…</code>", &fingerprint(access)[..8])));
     assert!(ticket.contains("left an internal note") && ticket.contains("&lt;script&gt;"));
+}
+
+#[tokio::test]
+async fn a_provider_has_two_client_secrets_until_the_old_one_is_retired() {
+    let it = Fixture::start().await;
+    let press = async |provider: &str, action: &'static str| {
+        let url = format!("{}/control/clients/{provider}/do", it.sandbox.url());
+        let pressed = it.http.post(url).form(&[("action", action)]).send().await.unwrap();
+        let to = pressed.headers().get("location").map(|to| to.to_str().unwrap().to_owned());
+        (pressed.status().as_u16(), to)
+    };
+    let refresh = async |secret: &str| {
+        let grant = it.acme.grant(&GrantRequest::default()).unwrap();
+        let fields = json!({
+            "client_secret": secret, "grant_type": "refresh_token", "refresh_token": grant.refresh_token,
+        });
+        it.token(fields).await.unwrap()
+    };
+
+    let (status, back) = press("zendesk", "make").await;
+    assert_eq!(status, 303);
+    let shown = page(&it, back.unwrap().split('#').next().unwrap()).await;
+    let new = shown.split("readonly value=\"").nth(1).unwrap().split('"').next().unwrap().to_owned();
+    assert!(shown.contains("Retire the old secret") && shown.contains("made a new client secret"), "{shown}");
+    assert_eq!(press("zendesk", "make").await.0, 303);
+    assert!(page(&it, "/control").await.contains(&new), "pressed twice it is the same one");
+    for good in [CLIENT_SECRET, &new] {
+        assert_eq!(refresh(good).await.status(), 200);
+    }
+
+    assert_eq!(press("zendesk", "retire").await.0, 303);
+
+    assert_eq!(error_of(refresh(CLIENT_SECRET).await, 401).await, "invalid_client");
+    assert_eq!(refresh(&new).await.status(), 200);
+    assert!(!page(&it, "/control").await.contains(&new), "it is shown while it is new");
+    assert_eq!((press("zendesk", "forget").await.0, press("fax", "make").await.0), (400, 404));
+    let front = it.sandbox.front();
+    let token = front.grant("acme").unwrap().refresh_token;
+    let form = [("grant_type", "refresh_token"), ("refresh_token", &*token)];
+    let url = format!("{}/app.frontapp.com/oauth/token", it.sandbox.front_override());
+    let other = it.http.post(url).basic_auth(CLIENT_ID, Some(CLIENT_SECRET)).form(&form).send().await.unwrap();
+    assert_eq!(other.status(), 200, "each provider has its own");
 }
 
 #[tokio::test]
