@@ -14,6 +14,15 @@ async fn happens(chromium: &Chromium, desk: &str, action: &str) {
     chromium.shows("See what Holdfast makes of it").await;
 }
 
+/// What has happened stands in the part that was pressed in, has the focus, and is in view.
+async fn is_told_at_hand(chromium: &Chromium, part: &str) {
+    let script = "const told = document.activeElement, place = told.getBoundingClientRect(); \
+                  return told.id === 'done' && told.closest(arguments[0]) !== null && place.top >= 0 \
+                  && place.bottom <= innerHeight;";
+    let look = async || chromium.driver().execute(script, vec![part.into()]).await.unwrap().json().as_bool();
+    until("what has happened is told at hand", look, |told| *told == Some(true)).await;
+}
+
 /// Presses the button of the mail that is shown; the mail stands in a frame, as in a mail program.
 async fn press_in_mail(chromium: &Chromium) {
     let driver = chromium.driver();
@@ -124,6 +133,11 @@ async fn the_other_side_of_the_demo_can_be_used_by_everybody() {
             chromium.heading("The providers, imitated").await;
             chromium.shows("Ada Lindholm allowed Holdfast").await;
             chromium.inspect("demo-sandbox").await;
+            happens(chromium, "globex", "expire").await;
+            is_told_at_hand(chromium, "#globex .acts > li").await;
+            chromium.press("Make a new client secret: Zendesk").await;
+            is_told_at_hand(chromium, "#client-zendesk").await;
+            chromium.inspect("demo-sandbox-client").await;
             chromium.follow("The lamp smells burnt").await;
             chromium.heading("The lamp smells burnt").await;
             chromium.inspect("demo-sandbox-ticket").await;

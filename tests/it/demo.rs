@@ -53,6 +53,24 @@ impl Shell {
     }
 }
 
+/// Somebody with a browser who has signed in.
+async fn signed_in(demo: &Demo) -> Browser {
+    let (browser, sign_in) = (Browser::new(), format!("{}/sign-in", demo.base));
+    let (email, password) = &demo.sign_in;
+    let _in = browser.press(&sign_in, "/sign-in", &[("email", email), ("password", password)]).await.expect(303);
+    browser
+}
+
+/// Presses a button of the sandbox for Zendesk's OAuth client; answers the new secret that the page shows, if one is new.
+async fn client(demo: &Demo, action: &str) -> Option<String> {
+    let url = format!("{}/clients/zendesk/do", demo.control);
+    let pressed = http().post(url).form(&[("action", action)]).send().await.unwrap();
+    assert_eq!(pressed.status(), 303);
+    let page = http().get(&demo.control).header("accept", "text/html").send().await.unwrap().text().await.unwrap();
+    let (_, after) = page.split_once("readonly value=\"")?;
+    after.split('"').next().map(str::to_owned)
+}
+
 /// What was typed into the fields of a page's form, by name.
 fn field(page: &str, name: &str) -> Option<String> {
     let (_, after) = page.split_once(&format!("name=\"{name}\""))?;
@@ -134,6 +152,49 @@ async fn a_killed_demo_goes_on_where_it_was() {
     assert!(!open.starts_with(&last.base));
     drop(moved);
     assert_eq!(Shell::of(folder.path()).await.token().await.0, 200, "it goes on elsewhere");
+}
+
+#[tokio::test]
+async fn a_client_secret_is_rotated_in_the_demo_and_stays_so() {
+    const PAGE: &str = "/settings/oauth-apps/zendesk";
+    let folder = tempfile::tempdir().unwrap();
+    let demo = Demo::start(folder.path(), &[]).await;
+    let shell = Shell::of(folder.path()).await;
+    let renewed = async || {
+        let (_, old) = shell.token().await;
+        shell.expire().await;
+        shell.reject(&old["access_token"]).await
+    };
+    let page = format!("{}{PAGE}", demo.base);
+    let ada = signed_in(&demo).await;
+    let before = ada.get(&page).await.expect(200);
+    assert!(before.says("Taken by Zendesk") && before.text.contains("#client-zendesk"), "{}", before.text);
+
+    let second = client(&demo, "make").await.expect("it is shown");
+    let _entered = ada.press(&page, PAGE, &[("next_client_secret", &second)]).await.expect(303);
+    assert_eq!(client(&demo, "retire").await, None);
+    demo.kill().await;
+    let demo = Demo::start(folder.path(), &[]).await;
+
+    assert_eq!(renewed().await.0, 200, "the next one is used in place of the one that was retired");
+    let ada = signed_in(&demo).await;
+    let promoted = ada.press(&page, &format!("{PAGE}/promote"), &[]).await.expect(303);
+    assert!(ada.go_on(promoted).await.says("The next secret is the current one now."));
+    assert_eq!(demo.end().await, Some(0));
+    let demo = Demo::start(folder.path(), &[]).await;
+    assert_eq!(renewed().await.0, 200, "a start enters nothing again");
+
+    // Retired there without a word here: it is told, and nobody has to reconnect.
+    let ada = signed_in(&demo).await;
+    let third = client(&demo, "make").await.expect("it is shown");
+    client(&demo, "retire").await;
+    let (status, problem) = renewed().await;
+    assert_eq!((status, &problem["code"]), (503, &json!("refresh_unavailable")), "{problem}");
+    assert!(ada.get(&page).await.says("Zendesk refuses this client"));
+    let _entered = ada.press(&page, PAGE, &[("client_secret", &third)]).await.expect(303);
+    assert_eq!(renewed().await.0, 200);
+    let mailbox = ada.get(&format!("{}/demo/mailbox", demo.base)).await.expect(200);
+    assert!(!mailbox.says("needs you"), "{}", mailbox.text);
 }
 
 #[tokio::test]

@@ -256,6 +256,9 @@ async fn the_configuration_goes_first_and_is_not_changed_here(db: Arc<Database>)
     let html = page.html(&app.base);
     says(&html, "This app is set in the settings file or the environment, under oauth_apps.zendesk");
     says(&html, CLIENT_ID);
+    for name in ["next_client_secret", "[oauth_apps.zendesk]", "HOLDFAST_OAUTH_APPS__ZENDESK__NEXT_CLIENT_SECRET"] {
+        says(&html, name);
+    }
     assert!(!page.text.contains(CLIENT_SECRET), "{}", page.text);
     assert!(!html.forms.iter().any(|form| form.action.ends_with(PAGE)), "nothing to fill in: {:?}", html.forms);
     let check = html.form(&format!("{PAGE}/check"));
@@ -267,7 +270,7 @@ async fn the_configuration_goes_first_and_is_not_changed_here(db: Arc<Database>)
     }
     assert_eq!(db.number("SELECT COUNT(*) FROM oauth_apps").await, 0);
     assert_eq!(browser.get(&app.at("/settings/oauth-apps/nobody")).await.status, 404);
-    says(&browser.open(&app.at("/settings/oauth-apps")).await, "configuration");
+    says(&browser.open(&app.at("/settings/oauth-apps")).await, "set in the settings file or the environment");
 }
 
 /// TE-11

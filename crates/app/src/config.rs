@@ -35,6 +35,7 @@ pub use sections::{
 };
 pub use sign_in::{OidcConfig, SecondFactorBy, SignInConfig};
 pub use source::Sources;
+pub(crate) use source::variable;
 pub use sync::SyncConfig;
 pub use webhooks::WebhooksConfig;
 

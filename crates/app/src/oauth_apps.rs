@@ -12,11 +12,11 @@ use chrono::{DateTime, Utc};
 use holdfast_core::{
     AppId, OrgId, Provider,
     exchange::Grant,
-    ports::{OAuthApp, OAuthApps, Signals, StoreError},
+    ports::{Changed, OAuthApp, OAuthApps, Signals, StoreError},
     provider::Auth,
     refresh::ClientTaken,
 };
-use holdfast_store::{Store, StoredApp};
+use holdfast_store::{AppSecret, Store, StoredApp};
 use secrecy::SecretString;
 use tracing::{info, warn};
 
@@ -196,7 +196,7 @@ pub fn ends(configured: &BTreeMap<String, OAuthAppConfig>, stored: &[StoredApp])
 }
 
 fn opened(app: &StoredApp) -> Result<OAuthApp, StoreError> {
-    let open = |secret: &Option<holdfast_store::AppSecret>| match secret {
+    let open = |secret: &Option<AppSecret>| match secret {
         None => Ok(None),
         Some(secret) => secret.secret.clone().map(Some).ok_or_else(|| {
             StoreError::new(format!("open the client secret of {}; it has to be entered again", app.provider))
@@ -252,9 +252,33 @@ async fn ask(
     Ok(found)
 }
 
-/// After an app was saved: it counts from now on, and connectors that waited for it try again at once, without anybody's
-/// consent (RC-03).
-pub async fn renewed(app: &App, id: &AppId) {
+/// Has the provider look at a secret that an app is to have, and notes on it whether it was taken.
+pub async fn look_at(
+    app: &App,
+    org: Option<&OrgId>,
+    provider: &dyn Provider,
+    client_id: &str,
+    secret: &mut Option<AppSecret>,
+) -> Result<ClientTaken, StoreError> {
+    let plain = secret.as_ref().and_then(|secret| secret.secret.clone());
+    let taken = check(app, org, provider, client_id, plain.as_ref()).await?;
+    if let Some(secret) = secret {
+        secret.checked_at = (taken == ClientTaken::Yes).then(|| app.seams.clock.now());
+    }
+    Ok(taken)
+}
+
+/// Saves an app over the revision that it carries. It counts from then on, and connectors that waited for it try again at
+/// once, without anybody's consent (RC-03).
+pub async fn save(app: &App, new: &StoredApp) -> Result<Changed, StoreError> {
+    let changed = app.store.save_oauth_app(new).await?;
+    if changed == Changed::Yes {
+        renewed(app, &new.id()).await;
+    }
+    Ok(changed)
+}
+
+async fn renewed(app: &App, id: &AppId) {
     let provider = id.provider();
     app.apps.forget();
     match app.store.retry_refused_app(id, app.seams.clock.now()).await {

@@ -1,6 +1,7 @@
 //! `holdfast demo`: the service with sandbox providers, an organisation, its people, a key and a connector, all made up, in
 //! one folder. Started again it goes on: what the sandbox has issued it still honours, on the same ports if they are free.
 
+mod apps;
 mod browser;
 mod folder;
 mod people;
@@ -15,14 +16,14 @@ use std::{
 };
 
 use anyhow::Context;
-use holdfast_sandbox::{CLIENT_ID, CLIENT_SECRET, Sandbox, Scene};
+use holdfast_sandbox::{Sandbox, Scene};
 use secrecy::ExposeSecret;
 
 use self::folder::{Folder, Kept};
 use super::DemoArgs;
 use crate::{
     app::App,
-    config::{Config, OAuthAppConfig, PrivateHost, ProviderConfig},
+    config::{Config, PrivateHost, ProviderConfig},
     demo::{self, Demo},
     logging,
     mail::Mailbox,
@@ -76,6 +77,12 @@ pub(super) async fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
         kept.seeded = true;
         folder.keep(&kept)?;
     }
+    // After the first connector: it has an account to ask at whether they are taken.
+    if !kept.apps {
+        apps::set_up(&app).await?;
+        kept.apps = true;
+        folder.keep(&kept)?;
+    }
     let demo = Demo {
         control: format!("{}/control", sandbox.url()),
         email: people::OWNER.email.to_owned(),
@@ -119,19 +126,6 @@ fn config(folder: &Folder, sandbox: &Sandbox) -> anyhow::Result<Config> {
     config.mail.from = Some(FROM.to_owned());
     // Whoever breaks one thing after the other wants to read of each.
     config.mail.digest_window = Duration::from_secs(15);
-    for provider in ["front", "google", "gorgias", "pipedrive", "shopify", "zendesk"] {
-        config.oauth_apps.insert(
-            provider.to_owned(),
-            OAuthAppConfig {
-                client_id: CLIENT_ID.to_owned(),
-                client_secret: Some(CLIENT_SECRET.to_owned().into()),
-                client_secret_file: None,
-                next_client_secret: None,
-                next_client_secret_file: None,
-                client_secret_expires_at: None,
-            },
-        );
-    }
     for (provider, place) in [
         ("freshdesk", sandbox.freshdesk_override()),
         ("front", sandbox.front_override()),

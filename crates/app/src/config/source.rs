@@ -82,7 +82,7 @@ fn environment(all: impl Iterator<Item = (OsString, OsString)>) -> Vec<(String, 
 }
 
 /// The variable of a key.
-pub(super) fn variable(key: &str) -> String {
+pub(crate) fn variable(key: &str) -> String {
     format!("{PREFIX}{}", key.replace('.', "__").to_uppercase())
 }
 

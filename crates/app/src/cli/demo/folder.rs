@@ -51,6 +51,9 @@ pub(super) struct Kept {
     pub(super) connector: Option<String>,
     /// Everything that is there from the start was made. What was removed since stays away.
     pub(super) seeded: bool,
+    /// The same of the OAuth apps. Folders of before have them in no database.
+    #[serde(default)]
+    pub(super) apps: bool,
 }
 
 impl Kept {
@@ -65,6 +68,7 @@ impl Kept {
             key: key.expose_secret().to_owned(),
             connector: None,
             seeded: false,
+            apps: false,
         }
     }
 }

@@ -29,7 +29,7 @@ const AGENT_EVERY_SECS: u64 = 20;
 /// Somebody of that company.
 pub(super) struct Somebody {
     pub(super) email: &'static str,
-    name: &'static str,
+    pub(super) name: &'static str,
     role: Role,
     operator: bool,
 }

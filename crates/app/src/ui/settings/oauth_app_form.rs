@@ -18,7 +18,7 @@ use tracing::info;
 use super::oauth_apps::{Problems, State, Told, Typed, Whose, found, page};
 use crate::{
     app::App,
-    oauth_apps::{check, renewed},
+    oauth_apps::{self, check, look_at},
     ui::{
         form::{Nothing, Posted},
         person::Person,
@@ -260,13 +260,12 @@ async fn of_revision(app: &App, whose: Whose, person: &Person, id: &str, revisio
 
 async fn write(app: &App, whose: Whose, person: &Person, new: &StoredApp, done: &str) -> Result<Response, Trouble> {
     let new = StoredApp { changed_by: Some(person.actor()), changed_at: app.seams.clock.now(), ..new.clone() };
-    if app.store.save_oauth_app(&new).await? == Changed::No {
+    if oauth_apps::save(app, &new).await? == Changed::No {
         return Err(changed_meanwhile(person));
     }
     let id = &new.provider;
     let org = new.org.as_ref().map(OrgId::as_str);
     info!(user.id = person.user.id, org.id = org, provider = id, "{} changed the OAuth app of {id}", person.user.id);
-    renewed(app, &new.id()).await;
     Ok(Redirect::to(&format!("{}/{id}?done={done}", whose.here())).into_response())
 }
 
@@ -278,14 +277,9 @@ async fn checked(
     client_id: &str,
     secret: &mut Option<AppSecret>,
 ) -> Result<String, Trouble> {
-    let plain = secret.as_ref().and_then(|secret| secret.secret.clone());
-    let taken = check(app, org, provider, client_id, plain.as_ref()).await?;
-    let Some(secret) = secret else {
-        return Ok(refused(provider.about().name, "this client without a secret", &taken).unwrap_or_default());
-    };
-    secret.checked_at = (taken == ClientTaken::Yes).then(|| app.seams.clock.now());
-    let name = provider.about().name;
-    Ok(refused(name, "this client id and secret", &taken).unwrap_or_default())
+    let taken = look_at(app, org, provider, client_id, secret).await?;
+    let what = if secret.is_some() { "this client id and secret" } else { "this client without a secret" };
+    Ok(refused(provider.about().name, what, &taken).unwrap_or_default())
 }
 
 /// In words: what it refuses, and that nothing was saved.

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::oauth_app_form;
 use crate::{
     app::App,
+    config::variable,
     oauth_apps::{SECRET_WARNING_DAYS, in_days},
     ui::{
         moment::Moment,
@@ -270,11 +271,7 @@ impl State {
                     "It is stored sealed, and never shown again. Only a public client has none.".to_owned()
                 }
             },
-            next_hint: format!(
-                "To change the secret without a break: make a second one at {}, enter it here, and take the first one out \
-                 there. It is tried when the current one is refused.",
-                self.name
-            ),
+            next_hint: "For a rotation without a break, in the steps below: it is tried when the current one is refused.",
         }
     }
 }
@@ -297,6 +294,8 @@ struct ListPage {
     here: &'static str,
     title: &'static str,
     apps: Vec<Row>,
+    /// Some are the configuration's.
+    configured: bool,
     redirect_uri: String,
 }
 
@@ -334,7 +333,7 @@ struct Facts {
     unreadable: bool,
     waiting: u64,
     secret_hint: String,
-    next_hint: String,
+    next_hint: &'static str,
 }
 
 #[derive(Serialize)]
@@ -356,6 +355,33 @@ impl Secret {
     }
 }
 
+/// How the secret of a configured app is rotated: keys and variables by their names.
+#[derive(Serialize)]
+struct Recipe {
+    /// Secrets stand in files, and keys name those.
+    in_file: bool,
+    current: &'static str,
+    next: &'static str,
+    variable: String,
+    next_variable: String,
+}
+
+impl Recipe {
+    /// `None`: it is not the configuration's, or has no secret.
+    fn of(state: &State) -> Option<Self> {
+        let Source::Configuration { app, .. } = &state.source else { return None };
+        app.client_secret.as_ref()?;
+        let in_file = app.client_secret_file.is_some();
+        let (current, next) = if in_file {
+            ("client_secret_file", "next_client_secret_file")
+        } else {
+            ("client_secret", "next_client_secret")
+        };
+        let variable = |key: &str| variable(&format!("oauth_apps.{}.{key}", state.provider));
+        Some(Self { in_file, current, next, variable: variable(current), next_variable: variable(next) })
+    }
+}
+
 #[derive(Serialize)]
 struct ScopeRow {
     name: &'static str,
@@ -373,6 +399,7 @@ struct AppPage<'a> {
     facts: Facts,
     /// How a client is made there.
     steps: &'static [&'static str],
+    recipe: Option<Recipe>,
     redirect_uri: String,
     scopes: Vec<ScopeRow>,
     told: Told<'a>,
@@ -414,7 +441,8 @@ async fn list(Shared(app): Shared<Arc<App>>, whose: Whose, person: Person) -> Re
         apps.push(State::of(&app, whose.org(&person), provider.as_ref()).await?.row());
     }
     let (own, here, title) = (whose == Whose::Own, whose.here(), whose.title());
-    let page = ListPage { own, nav: whose.nav(), here, title, apps, redirect_uri: app.redirect_uri() };
+    let configured = apps.iter().any(|row| row.source == "configuration");
+    let page = ListPage { own, nav: whose.nav(), here, title, apps, configured, redirect_uri: app.redirect_uri() };
     Ok(View::of(&person, Here::Settings, "pages/settings/oauth_apps.html", title, &page).show(&app))
 }
 
@@ -475,6 +503,7 @@ pub(super) async fn page(
         title: whose.title(),
         app: state.row(),
         facts: state.facts(),
+        recipe: Recipe::of(&state),
         beside: state.beside,
         steps: about.app_steps,
         redirect_uri: app.redirect_uri(),
