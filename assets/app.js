@@ -1,7 +1,8 @@
 // Makes pages nicer; none needs it. Live parts, copying, times that go on, answers in place, no double posts.
 "use strict";
 
-const exactly = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
+// With seconds and the zone's short name, as logs and mails are compared with.
+const exactly = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "long" });
 const UNITS = [["year", 31536000], ["month", 2592000], ["day", 86400], ["hour", 3600], ["minute", 60], ["second", 1]];
 
 // As the server says it: "just now", "3 minutes ago", "in 2 days".
@@ -24,6 +25,9 @@ const times = (root) => {
     time.title = exactly.format(at);
     if ("relative" in time.dataset) {
       const text = relatively(at - Date.now());
+      if (time.textContent !== text) time.textContent = text;
+    } else if ("lasting" in time.dataset) {
+      const text = relatively(at - Date.now()).replace(/^(.*) ago$/, "for $1");
       if (time.textContent !== text) time.textContent = text;
     } else if ("exact" in time.dataset) {
       time.textContent = exactly.format(at);
@@ -132,6 +136,7 @@ const inPlace = async (form) => {
       document.getElementById("main").focus();
       return;
     }
+    forget("consent");
     exchange(fresh);
     const about = document.getElementById(form.dataset.inPlace);
     about?.focus();
@@ -249,11 +254,13 @@ const checks = () => {
 };
 
 // What was told once is not told again when the page is loaded again.
-if (document.querySelector("[data-passing]") || new URLSearchParams(location.search).has("did")) {
+const forget = (name) => {
   const url = new URL(location.href);
-  url.searchParams.delete("did");
+  if (!url.searchParams.has(name)) return;
+  url.searchParams.delete(name);
   history.replaceState(history.state, "", url);
-}
+};
+forget("did");
 
 // A mail is shown as high as it is.
 const letters = () => {
@@ -270,6 +277,21 @@ const letters = () => {
   }
 };
 
+// A menu is closed by a press anywhere else, by what is chosen in it, and by Escape, which leads back to its button.
+const openMenus = () => document.querySelectorAll("details.menu[open]");
+document.addEventListener("click", (event) => {
+  for (const menu of openMenus()) {
+    if (!menu.contains(event.target) || event.target.closest(".menu-list a")) menu.open = false;
+  }
+});
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "Escape") return;
+  for (const menu of openMenus()) {
+    menu.open = false;
+    menu.querySelector("summary").focus();
+  }
+});
+
 // Going back brings a form as it was sent: pages are not stored, their addresses are.
 addEventListener("submit", (event) => {
   const form = event.target;
@@ -281,7 +303,7 @@ addEventListener("submit", (event) => {
 // What is less than two minutes away goes by seconds, all else slowly.
 const clock = () => {
   times(document);
-  const soon = [...document.querySelectorAll("time[data-relative]")].some((time) => Math.abs(new Date(time.dateTime) - Date.now()) < 120000);
+  const soon = [...document.querySelectorAll("time[data-relative], time[data-lasting]")].some((time) => Math.abs(new Date(time.dateTime) - Date.now()) < 120000);
   setTimeout(clock, soon ? 1000 : 20000);
 };
 

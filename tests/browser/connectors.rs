@@ -10,7 +10,7 @@ use holdfast_tests::{
     wait::until,
 };
 use serde_json::json;
-use thirtyfour::By;
+use thirtyfour::{By, Key};
 
 use crate::{service, service_with};
 
@@ -101,6 +101,20 @@ async fn a_page_follows_what_happens_and_a_test_answers_in_place() {
             chromium.shows("Signed in as").await;
             chromium.focus_is_on("Test passed").await;
             assert_eq!(chromium.url().await.as_str(), page, "it is the same page");
+            // Its menu is closed by Escape, which leads back to the button, and by a press beside it.
+            let more = "More: rename, disconnect, delete";
+            for by_key in [true, false] {
+                chromium.press(more).await;
+                chromium.shows("Make a link for somebody else").await;
+                if by_key {
+                    chromium.key(Key::Escape).await;
+                    chromium.focus_is_on(more).await;
+                } else {
+                    chromium.driver().find(By::Css("h1")).await.unwrap().click().await.unwrap();
+                }
+                let closed = async || !chromium.text().await.contains("Make a link for somebody else");
+                until("the menu is closed", closed, |closed| *closed).await;
+            }
 
             // From an empty record: what a page weighs is meant for a load of it.
             chromium.open(&page).await;
@@ -118,6 +132,17 @@ async fn a_page_follows_what_happens_and_a_test_answers_in_place() {
             chromium.press("Reconnect Support").await;
             chromium.press("Allow").await;
             chromium.shows("acme.zendesk.com is connected").await;
+
+            // Also where there was nothing to test yet when the page was opened.
+            app.sandbox.create_helpdesk("second").unwrap();
+            let (link, pending) = app.link("second").await;
+            chromium.open(&app.at(&format!("/connectors/{pending}"))).await;
+            chromium.shows("Not connected yet").await;
+            assert_eq!(app.consent(&link).await.title(), "Connected");
+            chromium.shows("Signed in as").await;
+            chromium.shows("Tickets here").await;
+            chromium.press("Test").await;
+            chromium.focus_is_on("Test passed").await;
         })
         .await;
 }

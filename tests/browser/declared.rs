@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::sign_in;
 
-const TILE: &str = "GitHub Repositories, issues and pull requests, through the proxy";
+const TILE: &str = "GitHub Repositories, issues and pull requests, for your own programs";
 const CONSENT: &str = "Holdfast wants access to your github account";
 const BOB: &str = "Bob, of another account";
 

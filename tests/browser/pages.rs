@@ -277,10 +277,10 @@ async fn a_degraded_connector_and_a_failed_test_can_be_read() {
             app.advance(LIFE);
             app.sandbox.set_client_secret("another", None);
             let _told = app.token(&id).await.problem(502, "oauth_app_rejected");
-            chromium.shows("Degraded since").await;
+            chromium.shows("refuses the OAuth app").await;
             chromium.inspect("connector-degraded").await;
             chromium.open(&app.at("/connectors")).await;
-            chromium.shows("Not needing you yet").await;
+            chromium.shows("In trouble, being retried").await;
             chromium.inspect("connectors-home-degraded").await;
         })
         .await;
@@ -406,11 +406,11 @@ async fn the_ways_in_can_be_used_by_everybody() {
             chromium.fill("Your name", "Ada").await;
             chromium.fill("E-mail address", ADA).await;
             chromium.fill("Password", "short").await;
-            chromium.press("Make it").await;
+            chromium.press("Set up Holdfast").await;
             chromium.shows("8 characters").await;
             chromium.inspect("setup-wrong").await;
             chromium.fill("Password", PASSWORD).await;
-            chromium.press("Make it").await;
+            chromium.press("Set up Holdfast").await;
             chromium.heading("Connectors").await;
             chromium.inspect("setup-done").await;
         })

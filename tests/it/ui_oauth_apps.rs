@@ -104,11 +104,11 @@ async fn a_provider_without_an_app_says_what_is_to_be_done(db: Arc<Database>) {
 
     for path in ["/connectors", "/connectors/new"] {
         let page = operator.open(&app.at(path)).await;
-        says(&page, "Not set up yet: give it an OAuth app");
+        says(&page, "These need an OAuth app first: pick one to enter it.");
         let page = operator.get(&app.at(path)).await;
         assert!(page.text.contains(&format!("<a class=\"tile off\" href=\"{PAGE}\">")), "{}", page.text);
         let page = admin.open(path).await.expect(200);
-        assert!(page.says("give it an OAuth app of your own, or ask whoever runs this installation"), "{}", page.text);
+        assert!(page.says("pick one to enter one of your own, or ask whoever runs this installation"), "{}", page.text);
         assert!(!page.text.contains(PAGE), "{}", page.text);
         assert!(page.text.contains("href=\"/settings/own-apps/zendesk\""), "{}", page.text);
     }

@@ -57,19 +57,15 @@ pub(crate) fn degraded(class: Trouble, provider: &str) -> Said {
     let (what, todo) = match class {
         Trouble::Busy => (
             format!("{provider} asked us to slow down."),
-            "Nothing to do: Holdfast waits as long as it was told, and goes on by itself.",
+            "You need do nothing: Holdfast waits as long as it was told, and goes on by itself.",
         ),
         Trouble::Transient => (
             format!("{provider} cannot be reached, or does not answer as it should."),
-            "Nothing to do: Holdfast keeps trying, and goes on by itself.",
+            "You need do nothing: Holdfast keeps trying, and goes on by itself.",
         ),
         Trouble::Ambiguous => (
-            format!(
-                "{provider} did not answer a refresh as it should: not at all, or with a fault of its own. Whether it \
-                 issued a new token is not known."
-            ),
-            "Nothing to do yet: Holdfast tries again, and you are asked to reconnect only if the token that it has is \
-             refused then.",
+            format!("{provider} does not answer as it should."),
+            "You need do nothing: Holdfast keeps trying, and asks you to reconnect only if the token that it has is refused.",
         ),
         Trouble::AppBroken => (
             format!("{provider} refuses the OAuth app of this installation, not your account."),
@@ -77,7 +73,7 @@ pub(crate) fn degraded(class: Trouble, provider: &str) -> Said {
         ),
         Trouble::Held => (
             format!("{provider} refuses many connections at the same time, this one too."),
-            "Nothing to do yet: that is most likely an incident there. Holdfast stops nothing, tries again every few \
+            "You need do nothing yet: that is most likely an incident there. Holdfast stops nothing, tries again every few \
              minutes, and asks you to reconnect only if it stays refused.",
         ),
         Trouble::Ours => (
@@ -86,6 +82,14 @@ pub(crate) fn degraded(class: Trouble, provider: &str) -> Said {
         ),
     };
     Said { what, todo: todo.to_owned() }
+}
+
+/// What else there is to know of it.
+pub(crate) fn degraded_more(class: Trouble) -> Option<&'static str> {
+    (class == Trouble::Ambiguous).then_some(
+        "A refresh was not answered, or with a fault of its own, so nobody can know yet whether a new token was issued. \
+         Tokens are handed out as long as they live; the timeline has each try.",
+    )
 }
 
 /// The same where the app is the org's own: its people can mend that.
@@ -317,7 +321,7 @@ pub(crate) fn a_role(role: Role) -> &'static str {
 /// What a role may do.
 pub(crate) fn role_means(role: Role) -> &'static str {
     match role {
-        Role::Owner => "everything, also who is an owner",
+        Role::Owner => "everything, and decides who is an owner",
         Role::Admin => "connectors, agents, API keys and the team; hears of failures",
         Role::Member => "daily work, such as testing a connector and running an agent",
         Role::Viewer => "looks at everything, changes nothing",

@@ -46,15 +46,18 @@ enum Worth {
     Dead(Dead),
 }
 
-/// What happened instead, and the way to the connector.
+/// What happened instead, and the way on.
 #[derive(Serialize)]
 struct Dead {
+    #[serde(skip)]
+    status: StatusCode,
     /// Nothing is left to do.
     done: bool,
     title: &'static str,
     text: String,
     page: String,
-    name: String,
+    /// Of the connector that this leads to.
+    name: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -154,7 +157,7 @@ pub(super) async fn again(app: &App, session: &Session, snapshot: &Snapshot) -> 
 }
 
 fn over(app: &App, visitor: &Visitor, dead: &Dead) -> Response {
-    View::plain(&visitor.csrf, "pages/connect/dead_link.html", dead.title, dead).status(StatusCode::GONE).show(app)
+    View::plain(&visitor.csrf, "pages/connect/dead_link.html", dead.title, dead).status(dead.status).show(app)
 }
 
 /// What the link is worth now. Each way in which it is dead has its own words and way on.
@@ -163,28 +166,31 @@ async fn look(app: &App, token: &SecretString) -> Result<Worth, Trouble> {
     let secret = app.store.find_instance_secret(link::SECRET).await?;
     let Some(link) = secret.and_then(|secret| ReconnectLink::verify(&secret_of(token.expose_secret()).into(), &secret))
     else {
-        return Err(Trouble::outside(
+        return Ok(Worth::Dead(lost(
+            app,
             StatusCode::NOT_FOUND,
             "This link is not known",
             "It may be cut off at its end. Copy the whole link from the mail, or use its button.",
-        ));
+        )));
     };
     let user = app.store.find_user(&link.user).await?.filter(|user| user.role >= Role::Admin);
     let Some(user) = user else {
-        return Err(Trouble::outside(
+        return Ok(Worth::Dead(lost(
+            app,
             StatusCode::FORBIDDEN,
             "You are no longer an admin",
             "This link was sent to an admin of the organisation, who has left or has another role now. An admin can \
              reconnect it; each of them has a link of their own in the mail.",
-        ));
+        )));
     };
     let found = app.engine.snapshot(&link.connector).await?;
     let Some(snapshot) = found.filter(|snapshot| snapshot.org == user.org) else {
-        return Err(Trouble::outside(
+        return Ok(Worth::Dead(lost(
+            app,
             StatusCode::GONE,
             "This connector was removed",
             "There is nothing to reconnect any more, and nothing for you to do.",
-        ));
+        )));
     };
     if snapshot.epoch != link.epoch || !link.is_of_account(&snapshot) {
         return Ok(Worth::Dead(passed(app, &snapshot).await?));
@@ -248,5 +254,10 @@ async fn passed(app: &App, snapshot: &Snapshot) -> Result<Dead, Trouble> {
 fn dead(app: &App, snapshot: &Snapshot, done: bool, title: &'static str, text: &str) -> Dead {
     let name = line(&called::connector(app, snapshot), 100);
     let page = app.url(&format!("connectors/{}", snapshot.connector));
-    Dead { done, title, text: text.to_owned(), page, name }
+    Dead { status: StatusCode::GONE, done, title, text: text.to_owned(), page, name: Some(name) }
+}
+
+/// A dead link that leads to no connector: only Holdfast itself is left to go to.
+fn lost(app: &App, status: StatusCode, title: &'static str, text: &str) -> Dead {
+    Dead { status, done: false, title, text: text.to_owned(), page: app.url("connectors"), name: None }
 }

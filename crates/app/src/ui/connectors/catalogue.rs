@@ -30,26 +30,30 @@ use crate::{
 
 /// A provider in the catalogue.
 #[derive(Serialize)]
-pub(super) struct Tile {
+struct Tile {
     mark: Mark,
     line: &'static str,
-    /// Whether it can be connected now: whoever runs the instance has set it up.
-    ready: bool,
 }
 
-impl Tile {
-    /// All that have this in name or line: those that can be connected first, each by name.
-    pub(super) async fn all(app: &App, org: &OrgId, search: &str) -> Result<Vec<Self>, Trouble> {
+/// Providers by name: those that can be connected now, and those that somebody has to set up first.
+#[derive(Default, Serialize)]
+pub(super) struct Tiles {
+    ready: Vec<Tile>,
+    unset: Vec<Tile>,
+}
+
+impl Tiles {
+    /// All that have this in name or line.
+    pub(super) async fn find(app: &App, org: &OrgId, search: &str) -> Result<Self, Trouble> {
         let search = search.trim().to_lowercase();
-        let mut tiles = Vec::new();
+        let mut tiles = Self::default();
         for provider in app.providers().iter() {
             let about = provider.about();
             if about.name.to_lowercase().contains(&search) || about.line.to_lowercase().contains(&search) {
-                let ready = ready(app, org, about).await?;
-                tiles.push(Self { mark: Mark::of(app, about.id), line: about.line, ready });
+                let part = if ready(app, org, about).await? { &mut tiles.ready } else { &mut tiles.unset };
+                part.push(Tile { mark: Mark::of(app, about.id), line: about.line });
             }
         }
-        tiles.sort_by_key(|tile| !tile.ready);
         Ok(tiles)
     }
 }
@@ -67,7 +71,7 @@ pub(super) struct Search {
 #[derive(Serialize)]
 struct CataloguePage {
     search: String,
-    tiles: Vec<Tile>,
+    tiles: Tiles,
 }
 
 /// GET /connectors/new
@@ -77,7 +81,7 @@ pub(super) async fn show(
     Query(asked): Query<Search>,
 ) -> Result<Response, Trouble> {
     let search = asked.q.trim().to_owned();
-    let tiles = Tile::all(&app, person.org(), &search).await?;
+    let tiles = Tiles::find(&app, person.org(), &search).await?;
     let page = CataloguePage { search, tiles };
     Ok(View::of(&person, Here::Connectors, "pages/connectors/catalogue.html", "Connect", &page).show(&app))
 }

@@ -14,9 +14,11 @@ use crate::ui::{
 const DAYS: u64 = 14;
 /// A picture's size, in its own units.
 const WIDTH: u64 = 308;
-const HEIGHT: u64 = 90;
-/// Of the bars; below stand the days.
-const TALLEST: u64 = 70;
+const HEIGHT: u64 = 102;
+/// Where the bars stand; below are the days.
+const BASE: u64 = 82;
+/// Where the highest bar ends; above is its number.
+const TOP: u64 = 16;
 const GAP: u64 = 6;
 /// Of the strip's table.
 const MOST_SPELLS: usize = 50;
@@ -37,6 +39,7 @@ pub(super) struct Chart {
     width: u64,
     height: u64,
     base: u64,
+    top: u64,
     bars: Vec<Bar>,
     good: i64,
     bad: i64,
@@ -79,9 +82,9 @@ impl Chart {
                 bad,
                 x: number * step + GAP / 2,
                 width: step - GAP,
-                good_y: TALLEST - good_height,
+                good_y: BASE - good_height,
                 good_height,
-                bad_y: (TALLEST - good_height).saturating_sub(bad_height),
+                bad_y: (BASE - good_height).saturating_sub(bad_height),
                 bad_height,
                 label: (DAYS - 1 - number).is_multiple_of(4),
             }
@@ -89,7 +92,8 @@ impl Chart {
         Self {
             width: WIDTH,
             height: HEIGHT,
-            base: TALLEST,
+            base: BASE,
+            top: TOP,
             bars: bars.collect(),
             good: counts.iter().map(|(good, _)| good).sum(),
             bad: counts.iter().map(|(_, bad)| bad).sum(),
@@ -103,8 +107,7 @@ fn tall(count: i64, most: i64) -> u64 {
     if count <= 0 || most <= 0 {
         return 0;
     }
-    let room = TALLEST - 8;
-    (count.unsigned_abs() * room / most.unsigned_abs()).max(2)
+    (count.unsigned_abs() * (BASE - TOP) / most.unsigned_abs()).max(2)
 }
 
 /// A connector's health over the same days, as a page shows it.

@@ -14,7 +14,7 @@ use holdfast_core::{ConnectorId, Health, Role, refresh::timing};
 use holdfast_store::{AgentBrief, ConnectorLine, LineCount, LineFilter, LineState};
 use serde::{Deserialize, Serialize};
 
-use super::{AgentLine, Mark, catalogue::Tile, connect_word, migrations::MigrationCard, query};
+use super::{AgentLine, Mark, catalogue::Tiles, connect_word, migrations::MigrationCard, query};
 use crate::{
     app::App,
     called, connect,
@@ -61,7 +61,11 @@ struct HomePage {
     needs: Vec<Need>,
     more_failed: u64,
     migrations: Vec<MigrationCard>,
+    /// Whose access ends soon.
+    ending: Vec<Need>,
+    /// In trouble that mends itself: the first of them, and how many there are.
     beside: Vec<Need>,
+    troubled: u64,
     summary: String,
     search: String,
     filtered: bool,
@@ -70,7 +74,7 @@ struct HomePage {
     rows: Vec<Line>,
     next: Option<String>,
     first: Option<String>,
-    tiles: Vec<Tile>,
+    tiles: Tiles,
     did: Option<&'static str>,
     no_mail: Option<NoMail>,
 }
@@ -94,9 +98,8 @@ struct Need {
     badge: Badge,
     what: String,
     todo: String,
+    /// Since when it is so; when it ends, of one that does.
     since: Moment,
-    /// Of the moment: `since`, or `ends`.
-    when: &'static str,
     connect: &'static str,
     primary: bool,
     /// The agents that stand still for it.
@@ -162,8 +165,8 @@ pub(super) async fn show(
     if let Some(first) = needs.first_mut() {
         first.primary = admin;
     }
-    let beside = ending.iter().map(|line| ending_need(&app, line, now));
-    let beside: Vec<_> = beside.chain(degraded.iter().filter_map(|line| degraded_need(&app, line, now))).collect();
+    let ending: Vec<_> = ending.iter().map(|line| ending_need(&app, line, now)).collect();
+    let beside: Vec<_> = degraded.iter().filter_map(|line| degraded_need(&app, line, now)).collect();
     let address = |cursor: &str| {
         let parts =
             [("q", asked.q.trim()), ("provider", &asked.provider), ("health", &asked.health), ("cursor", cursor)];
@@ -175,11 +178,13 @@ pub(super) async fn show(
         total,
         total_words: if total == 1 { "1 connector".to_owned() } else { format!("{total} connectors") },
         working: number(Health::Connected),
-        summary: summary(all_failed, beside.len(), to_reconnect),
+        summary: summary(all_failed, beside.len() + ending.len(), to_reconnect),
         more_failed: all_failed.saturating_sub(needs.len() as u64),
         needs,
         migrations,
+        ending,
         beside,
+        troubled: counts.iter().map(|count| count.degraded).sum(),
         filtered: filter != LineFilter::default(),
         shown: shown(&filter, page.data.len(), page.next_cursor.is_some() || !asked.cursor.is_empty(), total),
         search: asked.q.trim().to_owned(),
@@ -188,7 +193,7 @@ pub(super) async fn show(
         rows: page.data.iter().map(|line| row(&app, line, &agents, used.get(&line.id).copied(), now)).collect(),
         next: page.next_cursor.as_deref().map(address),
         first: (!asked.cursor.is_empty()).then(|| address("")),
-        tiles: if total == 0 { Tile::all(&app, person.org(), "").await? } else { Vec::new() },
+        tiles: if total == 0 { Tiles::find(&app, person.org(), "").await? } else { Tiles::default() },
         did: (asked.did == "deleted").then_some("The connector was deleted."),
         no_mail: if admin { no_mail(&app, &person, now).await? } else { None },
     };
@@ -245,7 +250,6 @@ fn need(app: &App, line: &ConnectorLine, said: Said, badge: Badge, since: Moment
         what: said.what,
         todo: said.todo,
         since,
-        when: "since",
         connect: connect_word(line.health),
         primary: false,
         stopped: Vec::new(),
@@ -268,7 +272,7 @@ fn ending_need(app: &App, line: &ConnectorLine, now: DateTime<Utc>) -> Need {
     let said = words::ending(app.provider_name(&line.provider), line.renewed);
     let badge = Badge { tone: words::WARN, word: "Ends soon" };
     let ends = Moment::new(line.ends_at.unwrap_or(now), now);
-    Need { when: "ends", ..need(app, line, said, badge, ends) }
+    need(app, line, said, badge, ends)
 }
 
 fn row(app: &App, line: &ConnectorLine, agents: &Agents, used: Option<DateTime<Utc>>, now: DateTime<Utc>) -> Line {

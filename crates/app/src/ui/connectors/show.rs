@@ -71,6 +71,8 @@ struct ConnectorPage {
     /// The stable word.
     health: &'static str,
     agents: Vec<AgentLine>,
+    /// Whether its provider has tools for agents; all others reach it through the API.
+    has_tools: bool,
     field: Option<AccountField>,
     checklist: Option<Checklist>,
     /// What is said when the page changes.
@@ -139,6 +141,8 @@ struct DegradedMark {
     todo: String,
     since: Moment,
     retry: Option<Moment>,
+    /// For who wants to know more.
+    more: Option<&'static str>,
     app: bool,
     /// It is about the org's own.
     own_app: bool,
@@ -185,7 +189,10 @@ struct Overview {
     assumed: bool,
     refresh_expires: Option<Moment>,
     renewed: Option<Moment>,
+    /// The next refresh, or the next try of one that did not succeed.
     due: Option<Moment>,
+    /// A refresh is under way, or about to be.
+    overdue: bool,
     version: i64,
     epoch: i64,
     fingerprint: Option<String>,
@@ -331,6 +338,7 @@ fn page(
             }
         }),
         agents: agents.iter().map(AgentLine::of).collect(),
+        has_tools: about.is_some_and(|about| !about.tools.is_empty()),
         told,
         degraded: degraded(view, provider, now),
         ends: ends(view, provider, now),
@@ -384,10 +392,18 @@ fn degraded(view: &ConnectorView, provider: &str, now: DateTime<Utc>) -> Option<
         what: said.what,
         todo: said.todo,
         since: Moment::new(mark.since, now),
-        retry: Moment::maybe(snapshot.credential.backoff.retry_at.filter(|at| *at > now), now),
+        retry: Moment::maybe(retry(view, now), now),
+        more: words::degraded_more(mark.class),
         app: app && !own,
         own_app: app && own,
     })
+}
+
+/// When a refresh that did not succeed is tried again.
+fn retry(view: &ConnectorView, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+    let snapshot = &view.snapshot;
+    let works = snapshot.health == Health::Connected;
+    snapshot.credential.backoff.retry_at.filter(|at| works && *at > now)
 }
 
 /// An access that nothing renews.
@@ -449,6 +465,7 @@ fn overview(app: &App, view: &ConnectorView, now: DateTime<Utc>) -> Overview {
     let lacks = asked.iter().filter(|scope| known && !granted.iter().any(|name| name == scope.name));
     let lacks = lacks.map(|scope| ScopeLine { name: scope.name.to_owned(), words: Some(scope.words), missing: true });
     let identity = view.identity.as_ref();
+    let due = credential.due_at.filter(|_| works);
     let bearer = credential.secret.bearer().filter(|secret| !secret.expose_secret().is_empty());
     Overview {
         who: who(identity),
@@ -466,7 +483,8 @@ fn overview(app: &App, view: &ConnectorView, now: DateTime<Utc>) -> Overview {
         assumed: tokens.is_some_and(|tokens| tokens.expires_assumed),
         refresh_expires: Moment::maybe(tokens.filter(|_| works).and_then(|tokens| tokens.refresh_expires_at), now),
         renewed: Moment::maybe(credential.rotated_at, now),
-        due: Moment::maybe(credential.due_at.filter(|_| works), now),
+        due: Moment::maybe(retry(view, now).or(due.filter(|at| *at > now)), now),
+        overdue: due.is_some_and(|at| at <= now),
         version: credential.version.0,
         epoch: view.snapshot.epoch,
         fingerprint: bearer.map(|secret| Fingerprint::of(secret).to_string()),

@@ -100,7 +100,7 @@ fn line(item: TimelineItem, provider: &str, now: DateTime<Utc>) -> Line {
     }
     if let Some(took) = item.duration.filter(|took| !took.is_zero()) {
         let ms = took.as_millis();
-        beside.push(if ms < 10_000 { format!("{ms} ms") } else { format!("{} s", ms / 1000) });
+        beside.push(if ms < 10_000 { format!("{ms}\u{a0}ms") } else { format!("{}\u{a0}s", ms / 1000) });
     }
     let mut beside = beside.join(" · ");
     // "Token renewed ahead of its expiry" is one sentence; why an exchange was made is none with what it came to otherwise.
