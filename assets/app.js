@@ -292,6 +292,14 @@ document.addEventListener("keydown", (event) => {
   }
 });
 
+// What a form came to is where the reader goes on, unless a field waits for them.
+const landed = () => {
+  const told = document.querySelector("main .banner[role], main .problem[role]");
+  if (!told || document.activeElement !== document.body) return;
+  told.tabIndex = -1;
+  told.focus({ preventScroll: true });
+};
+
 // Going back brings a form as it was sent: pages are not stored, their addresses are.
 addEventListener("submit", (event) => {
   const form = event.target;
@@ -312,4 +320,5 @@ letters();
 copies(document);
 kept(document);
 checks();
+landed();
 live();

@@ -81,6 +81,7 @@ async fn events_are_switched_on_and_off_with_one_button() {
             chromium.shows("Holdfast has made the webhook there").await;
             chromium.inspect("webhook-receiving").await;
             chromium.press("Stop receiving events").await;
+            chromium.press("Take the webhook away").await;
             until("it is gone", async || app.acme.webhooks().len(), |there| *there == 0).await;
         })
         .await;

@@ -150,7 +150,11 @@ async fn a_link_that_is_over_says_why_and_what_now(db: Arc<Database>) {
     assert!(ada.open(TEAM).await.says("Expired"));
     let id = post.app.app.store.invitations(&post.app.org).await.unwrap().remove(0).id;
     let again = ada.submit_and_go_on(TEAM, &format!("{INVITE}/{id}/again"), &[]).await;
-    assert!(again.says(&format!("{NEW} was invited already: the invitation, as a member, is sent again.")), "{}", again.text);
+    assert!(
+        again.says(&format!("{NEW} was invited already: the invitation, as a member, is sent again.")),
+        "{}",
+        again.text
+    );
     assert_eq!(post.look().await, sent(1));
     let newer = post.smtp.messages_to(NEW).await.pop().unwrap().link_to("/invitation/");
     assert_ne!(newer, link);

@@ -83,6 +83,8 @@ struct ConnectorPage {
     charts: Charts,
     /// `None`: its provider tells of nothing by itself.
     webhook: Option<Card>,
+    /// How much work waits until it is connected.
+    waiting: u64,
     /// `None`: nothing is mirrored of it.
     sync: Option<sync::Card>,
     can_test: bool,
@@ -263,6 +265,8 @@ pub(super) async fn shown(
         failed.what = format!("{} {likely}", failed.what);
     }
     page.webhook = Card::of(app, org, snapshot, now).await?;
+    let waiting = app.store.waiting_jobs(std::slice::from_ref(&snapshot.connector)).await?;
+    page.waiting = waiting.first().map_or(0, |(_, count)| *count);
     page.sync = mirror.map(|mirror| sync::Card::new(&mirror, snapshot.health, now));
     page.migration = MigrationMark::read(app, snapshot, now).await?;
     page.rename = refused.unwrap_or_else(|| Rename { typed: page.name.clone(), ..Rename::default() });
@@ -353,6 +357,7 @@ fn page(
         timeline,
         charts,
         webhook: None,
+        waiting: 0,
         sync: None,
         can_test: person.may(Role::Member) && matches!(health, Health::Connected | Health::AuthFailed),
         did: said(did, health),
