@@ -140,7 +140,6 @@ async fn a_page_follows_what_happens_and_a_test_answers_in_place() {
             chromium.shows("Not connected yet").await;
             assert_eq!(app.consent(&link).await.title(), "Connected");
             chromium.shows("Signed in as").await;
-            chromium.shows("Tickets here").await;
             chromium.press("Test").await;
             chromium.focus_is_on("Test passed").await;
         })

@@ -484,7 +484,7 @@ async fn without_an_oauth_app_the_catalogue_says_so(db: Arc<Database>) {
 
     let catalogue = ada.open("/connectors/new").await.expect(200);
     assert!(
-        catalogue.says("give it an OAuth app of your own, or ask whoever runs this installation"),
+        catalogue.says("pick one to enter one of your own, or ask whoever runs this installation"),
         "{}",
         catalogue.text
     );

@@ -167,7 +167,6 @@ async fn look(app: &App, token: &SecretString) -> Result<Worth, Trouble> {
     let Some(link) = secret.and_then(|secret| ReconnectLink::verify(&secret_of(token.expose_secret()).into(), &secret))
     else {
         return Ok(Worth::Dead(lost(
-            app,
             StatusCode::NOT_FOUND,
             "This link is not known",
             "It may be cut off at its end. Copy the whole link from the mail, or use its button.",
@@ -176,7 +175,6 @@ async fn look(app: &App, token: &SecretString) -> Result<Worth, Trouble> {
     let user = app.store.find_user(&link.user).await?.filter(|user| user.role >= Role::Admin);
     let Some(user) = user else {
         return Ok(Worth::Dead(lost(
-            app,
             StatusCode::FORBIDDEN,
             "You are no longer an admin",
             "This link was sent to an admin of the organisation, who has left or has another role now. An admin can \
@@ -186,7 +184,6 @@ async fn look(app: &App, token: &SecretString) -> Result<Worth, Trouble> {
     let found = app.engine.snapshot(&link.connector).await?;
     let Some(snapshot) = found.filter(|snapshot| snapshot.org == user.org) else {
         return Ok(Worth::Dead(lost(
-            app,
             StatusCode::GONE,
             "This connector was removed",
             "There is nothing to reconnect any more, and nothing for you to do.",
@@ -258,6 +255,6 @@ fn dead(app: &App, snapshot: &Snapshot, done: bool, title: &'static str, text: &
 }
 
 /// A dead link that leads to no connector: only Holdfast itself is left to go to.
-fn lost(app: &App, status: StatusCode, title: &'static str, text: &str) -> Dead {
-    Dead { status, done: false, title, text: text.to_owned(), page: app.url("connectors"), name: None }
+fn lost(status: StatusCode, title: &'static str, text: &str) -> Dead {
+    Dead { status, done: false, title, text: text.to_owned(), page: "/connectors".to_owned(), name: None }
 }
