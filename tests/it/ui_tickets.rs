@@ -37,9 +37,29 @@ async fn a_ticket_that_was_answered_says_by_whom_and_every_page_leads_there(db: 
 
     for typed in ["42", "#42", "https://acme.zendesk.com/agent/tickets/42", "acme.zendesk.com/agent/tickets/42"] {
         let page = asked(&viewer, typed).await;
-        has(&page, &["Ticket <bdi>#42</bdi>", "Noting wrote on this ticket", "The ticket was created", "Noting ran"]);
+        has(
+            &page,
+            &[
+                "Ticket <bdi>#42</bdi>",
+                "Noting went through it",
+                "wrote no answer to the customer",
+                "The ticket was created",
+                "Noting ran",
+            ],
+        );
         has(&page, &["Wrote: note", "Noting saw ticket.created of 42"]);
     }
+
+    let answer = json!({ "ticket_id": "{{ event.ticket_id }}", "public": true, "body": "We are on it." });
+    let answering = json!({
+        "name": "Answering", "connectors": [{ "connector": hook.connector }],
+        "runner": { "kind": "playbook", "steps": [{ "id": "reply", "tool": "reply_to_ticket", "with": answer }] },
+        "trigger": { "kind": "events", "events": ["ticket.replied"] },
+    });
+    let answering = app.post("/agents", answering).await.expect(201).text_of("id");
+    assert_eq!(app.sent(&said(&hook, "evt-2", "comment_added", Some("7"))).await, 200);
+    let _answered = ended(&app, &answering, 1).await;
+    has(&asked(&viewer, "42").await, &["Answering answered it", "A reply or a note came in", "We are on it."]);
 
     let delivery = run["event"]["id"].as_str().unwrap();
     let run = format!("/agents/{agent}/runs/{}", run["id"].as_str().unwrap());
@@ -56,7 +76,7 @@ async fn a_ticket_that_was_answered_says_by_whom_and_every_page_leads_there(db: 
     );
     let found = app.get("/deliveries?subject=42").await.expect(200).json["data"].as_array().unwrap().len();
     let others = app.get("/deliveries?subject=43").await.expect(200).json["data"].as_array().unwrap().len();
-    assert_eq!((found, others), (1, 0));
+    assert_eq!((found, others), (2, 0));
     app.key_of("Globex").await;
     let stranger = app.somebody_of("Globex", Role::Owner).await;
     has(&asked(&stranger, "42").await, &["Nothing has come in about <bdi>#42</bdi>"]);
@@ -125,7 +145,7 @@ async fn a_run_that_goes_through_tickets_says_which(db: Arc<Database>) {
     let page = viewer.open(&format!("/agents/{agent}/runs/{}", run["id"].as_str().unwrap())).await;
     let link = page.text.split("&amp;ticket=").nth(1).and_then(|rest| rest.split('"').next()).unwrap();
     let story = asked(&viewer, link).await;
-    has(&story, &["Sweeper went through it and wrote nothing. Leave a note: its condition did not hold."]);
+    has(&story, &["Sweeper went through it", "and wrote nothing. Leave a note: its condition did not hold."]);
 }
 
 async fn a_number_that_several_helpdesks_have_is_asked_for(db: Arc<Database>) {

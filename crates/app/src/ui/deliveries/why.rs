@@ -62,6 +62,12 @@ impl Why {
     }
 }
 
+/// A reply that the customer sees.
+fn is_answer(one: &TicketLine) -> bool {
+    let is_public = one.input.as_ref().is_some_and(|input| input["public"] == true);
+    one.tool.as_deref() == Some("reply_to_ticket") && is_public
+}
+
 /// What a ticket's line is made from.
 struct Case<'a> {
     app: &'a Arc<App>,
@@ -96,9 +102,8 @@ pub(super) async fn of(
         .iter()
         .filter(|(run, _)| !run.dry && (own(run) || since.is_none_or(|since| order(run.id.as_str()) > since)))
         .collect();
-    if let Some((run, agent)) = tried.iter().find(|(run, _)| case.wrote(run)) {
-        let when = Moment::new(run.ended_at.or(run.started_at).unwrap_or(run.queued_at), case.now).relative;
-        return Ok(Some(Why::new(GOOD, format!("{agent} wrote on this ticket {when}.")).with_run(run)));
+    if let Some((run, agent)) = tried.iter().find(|(run, _)| case.did(run, is_answer)) {
+        return Ok(Some(Why::new(GOOD, format!("{agent} answered it {}.", case.when(run))).with_run(run)));
     }
     if let Some(why) = newest.and_then(|newest| case.not_worked_off(newest)) {
         return Ok(Some(why));
@@ -106,8 +111,9 @@ pub(super) async fn of(
     if let Some((run, agent)) = tried.iter().find(|(run, _)| run.state != RunState::Succeeded) {
         return case.not_succeeded(run, agent).await.map(Some);
     }
-    if let Some((run, agent)) = tried.first() {
-        return Ok(Some(case.wrote_nothing(run, agent)));
+    let worked = tried.iter().find(|(run, _)| case.did(run, |_| true));
+    if let Some((run, agent)) = worked.or(tried.first()) {
+        return Ok(Some(case.no_answer(run, agent)));
     }
     if let Some(newest) = newest {
         return case.set_nobody_off(newest).await.map(Some);
@@ -119,9 +125,14 @@ pub(super) async fn of(
 }
 
 impl Case<'_> {
-    fn wrote(&self, run: &Run) -> bool {
+    /// Whether a run wrote something of this kind.
+    fn did(&self, run: &Run, what: impl Fn(&TicketLine) -> bool) -> bool {
         let done = |one: &TicketLine| one.tool.is_some() && one.outcome == Some(StepOutcome::Done);
-        self.lines.iter().any(|one| one.run == run.id && done(one))
+        self.lines.iter().any(|one| one.run == run.id && done(one) && what(one))
+    }
+
+    fn when(&self, run: &Run) -> String {
+        Moment::new(run.ended_at.or(run.started_at).unwrap_or(run.queued_at), self.now).relative
     }
 
     /// The connector in the way, and where it is mended.
@@ -199,9 +210,10 @@ impl Case<'_> {
         })
     }
 
-    fn wrote_nothing(&self, run: &Run, agent: &str) -> Why {
+    fn no_answer(&self, run: &Run, agent: &str) -> Why {
         let reason = reasons(run, self.lines).last().map(|one| format!(" {}.", reason_words(one))).unwrap_or_default();
-        let words = format!("{agent} went through it and wrote nothing.{reason}");
+        let wrote = if self.did(run, |_| true) { "wrote no answer to the customer" } else { "wrote nothing" };
+        let words = format!("{agent} went through it {}, and {wrote}.{reason}", self.when(run));
         Why::new(IDLE, words).with_run(run).with_agent(run, agent)
     }
 
