@@ -5,6 +5,7 @@ use std::path::Path;
 use holdfast_tests::{
     browser::{Browser, http},
     demo::Demo,
+    wait::until,
 };
 use reqwest::{Client, RequestBuilder};
 use serde_json::{Value, json};
@@ -189,12 +190,14 @@ async fn a_client_secret_is_rotated_in_the_demo_and_stays_so() {
     let third = client(&demo, "make").await.expect("it is shown");
     client(&demo, "retire").await;
     let (status, problem) = renewed().await;
-    assert_eq!((status, &problem["code"]), (503, &json!("refresh_unavailable")), "{problem}");
-    assert!(ada.get(&page).await.says("Zendesk refuses this client"));
+    assert_eq!((status, &problem["code"]), (502, &json!("oauth_app_rejected")), "{problem}");
+    let told = async || ada.get(&page).await;
+    until("the operator's page tells it", told, |page| page.says("Zendesk refuses this client")).await;
+    let mailbox = async || ada.get(&format!("{}/demo/mailbox", demo.base)).await;
+    until("so does a mail", mailbox, |page| page.says("Zendesk refuses")).await;
     let _entered = ada.press(&page, PAGE, &[("client_secret", &third)]).await.expect(303);
     assert_eq!(renewed().await.0, 200);
-    let mailbox = ada.get(&format!("{}/demo/mailbox", demo.base)).await.expect(200);
-    assert!(!mailbox.says("needs you"), "{}", mailbox.text);
+    assert!(!mailbox().await.says("needs you"), "nobody has to reconnect");
 }
 
 #[tokio::test]
