@@ -41,7 +41,7 @@ pub enum TeamChange {
 }
 
 #[derive(FromQueryResult)]
-struct Seen {
+struct MemberRow {
     id: String,
     seen_at: Option<DateTime<Utc>>,
     linked: bool,
@@ -65,7 +65,7 @@ impl Store {
     pub async fn members(&self, org: &OrgId) -> Result<Vec<Member>, StoreError> {
         let sql = "SELECT id, seen_at, EXISTS (SELECT 1 FROM identities i WHERE i.email = users.email) AS linked \
                    FROM users WHERE org_id = $1 AND removed_at IS NULL";
-        let seen: Vec<Seen> = sql::all(self.db(), "look when people were here", sql, values![org.as_str()]).await?;
+        let seen: Vec<MemberRow> = sql::all(self.db(), "look when people were here", sql, values![org.as_str()]).await?;
         let seen: HashMap<_, _> = seen.into_iter().map(|row| (row.id, (row.seen_at, row.linked))).collect();
         let member = |user: User| {
             let (seen_at, linked) = seen.get(&user.id).copied().unwrap_or_default();
