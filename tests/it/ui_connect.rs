@@ -634,8 +634,8 @@ async fn a_mistyped_account_is_corrected_in_place(db: Arc<Database>) {
 
     let shown = app.show(&id).await;
     assert_eq!((&shown["account"], &shown["name"]), (&json!("acme"), &json!("acme.zendesk.com")));
-    let line = app.timeline(&id).await.into_iter().find(|line| line["kind"] == "account").unwrap();
-    assert_eq!(line["detail"], "From acmee.zendesk.com to acme.zendesk.com");
+    let told = app.timeline(&id).await.into_iter().find(|line| line["kind"] == "account").unwrap();
+    assert_eq!(told["detail"], "From acmee.zendesk.com to acme.zendesk.com");
     // What was begun for the other one comes to nothing, and its code goes nowhere.
     let late = settled(&ada, &consent(&app, &ada, &begun, "ada").await).await;
     assert!(late.says("That was another account") && late.says("belongs to acme.zendesk.com"), "{}", late.text);

@@ -65,7 +65,7 @@ impl Client {
         if secrets.next.is_some() {
             return false;
         }
-        let random = random_bytes::<16>().iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
+        let random = random_bytes::<10>().iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
         secrets.next = Some(format!("{provider}-{random}"));
         self.own.insert(provider.to_owned(), secrets);
         true

@@ -5,7 +5,7 @@ use crate::desk::{World, locked};
 use crate::http::{Answer, Request, each, escape, find, pairs};
 use crate::options::CLIENT_ID;
 
-use super::page::Pressed;
+use super::page::{Pressed, notice};
 
 /// Prefix and name.
 const PROVIDERS: [(&str, &str); 6] = [
@@ -59,14 +59,14 @@ fn row(id: &str, name: &str, secrets: &Secrets, done: &str) -> String {
 fn done(world: &World, id: &str, name: &str, pressed: Option<&Pressed<'_>>) -> String {
     let Some(pressed) = pressed.filter(|pressed| pressed.at == format!("client.{id}")) else { return String::new() };
     match pressed.action {
-        "make" => pressed.notice(
+        "make" => notice(
             world,
             &format!(
                 "{name} has made a new client secret, and accepts the old one beside it. Copy it, and enter it in \
                  Holdfast as the next client secret, under Settings, OAuth apps."
             ),
         ),
-        "retire" => pressed.notice(
+        "retire" => notice(
             world,
             &format!("{name} refuses the old client secret from now on. If Holdfast has the new one, nothing stops."),
         ),

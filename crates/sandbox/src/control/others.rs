@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::actions::take_down;
-use super::page::Pressed;
+use super::page::{Pressed, notice};
 use crate::desk::{World, locked};
 use crate::faults::Faults;
 use crate::http::{Answer, Request, each, escape, find, pairs};
@@ -208,7 +208,7 @@ fn done(world: &World, id: &str, name: &str, pressed: Option<&Pressed<'_>>) -> S
     let said = ACTS.iter().find(|(action, ..)| *action == pressed.action).map(|(.., done)| *done);
     let cut = "the access is gone there; Holdfast hears of it at its next call or refresh, or when you press Test.";
     match said.or((pressed.action == "cut").then_some(cut)) {
-        Some(said) => pressed.notice(world, &format!("{name}: {said}")),
+        Some(said) => notice(world, &format!("{name}: {said}")),
         None => String::new(),
     }
 }

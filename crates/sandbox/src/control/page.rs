@@ -71,20 +71,20 @@ impl<'a> Pressed<'a> {
     pub(super) fn back(&self) -> Answer {
         Answer::empty(303).header("location", format!("/control?done={}&at={}#done", self.action, self.at))
     }
+}
 
-    /// What has happened, to stand beside the button.
-    pub(super) fn notice(&self, world: &World, said: &str) -> String {
-        let see = |url: &str| format!(r#" <a href="{}">See what Holdfast makes of it</a>"#, escape(url));
-        let home = world.home().map(see).unwrap_or_default();
-        format!(r#"<p class="notice" id="done" role="status" tabindex="-1">{}{home}</p>"#, escape(said))
-    }
+/// What has happened, to stand beside the button that was pressed.
+pub(super) fn notice(world: &World, said: &str) -> String {
+    let see = |url: &str| format!(r#" <a href="{}">See what Holdfast makes of it</a>"#, escape(url));
+    let home = world.home().map(see).unwrap_or_default();
+    format!(r#"<p class="notice" id="done" role="status" tabindex="-1">{}{home}</p>"#, escape(said))
 }
 
 /// What an action did to a helpdesk, if it is the one that was pressed there.
 fn done(world: &World, pressed: Option<&Pressed<'_>>, at: &str, action: Option<&Action>) -> String {
     match (pressed, action) {
         (Some(pressed), Some(action)) if pressed.at == at && pressed.action == action.name => {
-            pressed.notice(world, action.done)
+            notice(world, action.done)
         }
         _ => String::new(),
     }

@@ -362,8 +362,9 @@ struct Recipe {
     in_file: bool,
     current: &'static str,
     next: &'static str,
-    variable: String,
-    next_variable: String,
+    /// In parts, between which a line may end.
+    variable: Vec<String>,
+    next_variable: Vec<String>,
 }
 
 impl Recipe {
@@ -377,7 +378,10 @@ impl Recipe {
         } else {
             ("client_secret", "next_client_secret")
         };
-        let variable = |key: &str| variable(&format!("oauth_apps.{}.{key}", state.provider));
+        let variable = |key: &str| {
+            let name = variable(&format!("oauth_apps.{}.{key}", state.provider));
+            name.split_inclusive("__").map(str::to_owned).collect()
+        };
         Some(Self { in_file, current, next, variable: variable(current), next_variable: variable(next) })
     }
 }
@@ -440,6 +444,8 @@ async fn list(Shared(app): Shared<Arc<App>>, whose: Whose, person: Person) -> Re
     for provider in app.providers().iter().filter(|provider| provider.about().auth_kind == AuthKind::OAuth2) {
         apps.push(State::of(&app, whose.org(&person), provider.as_ref()).await?.row());
     }
+    // Those that count first, as in the catalogue.
+    apps.sort_by_key(|row| (row.source.is_empty(), !row.instance));
     let (own, here, title) = (whose == Whose::Own, whose.here(), whose.title());
     let configured = apps.iter().any(|row| row.source == "configuration");
     let page = ListPage { own, nav: whose.nav(), here, title, apps, configured, redirect_uri: app.redirect_uri() };
