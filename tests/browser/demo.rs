@@ -143,7 +143,7 @@ async fn the_other_side_of_the_demo_can_be_used_by_everybody() {
             chromium.press("Sign in").await;
             chromium.heading("Connectors").await;
             chromium.open(&format!("{}/settings/oauth-apps/zendesk", demo.base)).await;
-            chromium.fill("Next client secret", &secret).await;
+            chromium.fill("Next client secret (optional)", &secret).await;
             chromium.press("Save").await;
             chromium.shows("Saved.").await;
             chromium.inspect("demo-oauth-app").await;
