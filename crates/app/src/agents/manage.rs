@@ -230,6 +230,11 @@ pub async fn run(
     let agent = find(app, org, id).await?;
     let dry = wanted.dry;
     let about = match wanted.ticket.map(str::trim) {
+        Some(_) if !takes_ticket(&agent) => {
+            let detail = "This agent's playbook looks for tickets itself, so a run cannot be held to one. Ask for a run \
+                          without a ticket, or have the playbook read the one of the event.";
+            return Err(Problem::invalid("ticket_id", detail));
+        }
         Some(ticket) if (1..=LONGEST_TICKET).contains(&ticket.chars().count()) => {
             let on = ticket_on(app, &agent, wanted.role)?;
             Some(json!({
@@ -277,10 +282,9 @@ pub struct Asked {
     pub new: bool,
 }
 
-/// Whether a run of it is about one ticket.
+/// Whether a run of it is about one ticket: a playbook that looks for tickets itself cannot be held to one, whatever sets it off.
 pub(crate) fn takes_ticket(agent: &Agent) -> bool {
-    let reads = || Playbook::parse(&agent.runner).is_ok_and(|playbook| playbook.reads_event().is_some());
-    matches!(agent.trigger, Trigger::Events(_)) || reads()
+    Playbook::parse(&agent.runner).is_ok_and(|playbook| playbook.reads_event().is_some())
 }
 
 /// Its connectors that have tickets.

@@ -60,6 +60,8 @@ struct AgentPage {
     trigger: String,
     /// It works on one ticket, so that a run by hand needs one.
     takes_ticket: bool,
+    /// Events set it off, and its playbook looks for tickets itself.
+    searches: bool,
     /// What stands in the field for it.
     ticket: String,
     /// The connectors that the ticket may be on, by role, where there are several.
@@ -184,6 +186,7 @@ pub(super) async fn show(
         unbound: agent.stops.iter().any(|stop| !stop.reason.is_reconnectable()),
         trigger: trigger_words(&agent.trigger),
         takes_ticket: takes_ticket(&agent),
+        searches: matches!(agent.trigger, Trigger::Events(_)) && !takes_ticket(&agent),
         ticket: asked.ticket,
         roles: if with_tickets.len() > 1 {
             with_tickets.iter().map(|one| one.role.clone()).collect()
