@@ -43,7 +43,6 @@ mod m20261201_150000_second_factors;
 mod m20261201_151000_identities;
 mod m20261201_200000_notifications;
 mod m20261202_100000_count_usage;
-mod m20261203_100000_replace_links;
 mod m20261203_100000_runs_of_tickets;
 
 /// All steps, in order.
@@ -92,7 +91,6 @@ impl MigratorTrait for Migrator {
             Box::new(m20261201_151000_identities::Migration),
             Box::new(m20261201_200000_notifications::Migration),
             Box::new(m20261202_100000_count_usage::Migration),
-            Box::new(m20261203_100000_replace_links::Migration),
             Box::new(m20261203_100000_runs_of_tickets::Migration),
         ]
     }

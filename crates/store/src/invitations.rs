@@ -21,6 +21,8 @@ use crate::{
 
 /// What a link leads to is told for so long, also when it is over.
 const LINKS_KEPT: TimeDelta = TimeDelta::days(60);
+/// Before the subject of a link that a later one has replaced: it leads nowhere, on replicas of an older release too.
+const REPLACED: &str = "replaced:";
 
 /// Somebody to be invited.
 #[derive(Clone, Debug)]
@@ -198,7 +200,13 @@ impl TryFrom<Row> for Invitation {
 #[derive(FromQueryResult)]
 struct Link {
     subject: String,
-    replaced_at: Option<DateTime<Utc>>,
+}
+
+impl Link {
+    /// What it led to before a later one replaced it.
+    fn replaced(&self) -> Option<&str> {
+        self.subject.strip_prefix(REPLACED)
+    }
 }
 
 #[derive(FromQueryResult)]
@@ -239,8 +247,8 @@ impl Store {
         }
         if let Some(before) = before.as_ref().filter(|_| from != new.role || !tell.sends) {
             // A link that was made for another role opens nothing, nor one that may have been mislaid on its way by hand.
-            let links = "UPDATE account_links SET replaced_at = $2 WHERE subject = $1 AND replaced_at IS NULL";
-            sql::run(&tx, doing, links, values![before.id.as_str(), micros(tell.at)]).await?;
+            let links = format!("UPDATE account_links SET subject = '{REPLACED}' || subject WHERE subject = $1");
+            sql::run(&tx, doing, links, values![before.id.as_str()]).await?;
         }
         let id = before.map_or_else(|| self.id("inv"), |row| row.id);
         let sql = "INSERT INTO invitations (id, org_id, email, role, invited_by, created_at, sent_at, expires_at) \
@@ -282,8 +290,8 @@ impl Store {
     /// The invitation that this link leads to.
     pub async fn find_invitation_of(&self, link: &[u8; 32]) -> Result<Option<Invitation>, StoreError> {
         let Some(link) = followed(self.db(), "look for a link", link).await? else { return Ok(None) };
-        let found = self.find_invitation(&link.subject).await?;
-        Ok(found.map(|found| Invitation { replaced: link.replaced_at.is_some(), ..found }))
+        let found = self.find_invitation(link.replaced().unwrap_or(&link.subject)).await?;
+        Ok(found.map(|found| Invitation { replaced: link.replaced().is_some(), ..found }))
     }
 
     /// Takes an invitation back: its links lead nowhere any more.
@@ -421,10 +429,10 @@ pub(crate) async fn subject(
     link: &[u8; 32],
 ) -> Result<Option<String>, StoreError> {
     let link = followed(db, doing, link).await?;
-    Ok(link.filter(|link| link.replaced_at.is_none()).map(|link| link.subject))
+    Ok(link.filter(|link| link.replaced().is_none()).map(|link| link.subject))
 }
 
 async fn followed(db: &impl ConnectionTrait, doing: &'static str, link: &[u8; 32]) -> Result<Option<Link>, StoreError> {
-    let sql = "SELECT subject, replaced_at FROM account_links WHERE hash = $1";
+    let sql = "SELECT subject FROM account_links WHERE hash = $1";
     sql::one(db, doing, sql, values![link.to_vec()]).await
 }
