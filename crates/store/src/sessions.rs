@@ -1,7 +1,7 @@
 //! Table `connect_sessions`: a link, a consent that was started, its state.
 
 use chrono::{DateTime, Utc};
-use holdfast_core::{AppId, ConnectorId, OrgId, ports::StoreError};
+use holdfast_core::{AppId, ConnectorId, Health, OrgId, ports::StoreError};
 use sea_orm::FromQueryResult;
 use secrecy::SecretString;
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::{
     claims,
     seal::Place,
-    sql::{self, Number, failed, micros, nonsense, values},
+    sql::{self, failed, micros, nonsense, values},
     store::Store,
 };
 
@@ -202,6 +202,14 @@ struct Asked {
     by_key: Option<bool>,
 }
 
+/// A connector that a consent is started for.
+#[derive(FromQueryResult)]
+struct Counted {
+    number: i64,
+    account: String,
+    health: String,
+}
+
 const COLUMNS: &str = "id, org_id, connector_id, browser_hash, sealed_verifier, purpose, return_url, way, user_id, account, \
                        by_key, app, sequence, created_at, expires_at, state_expires_at, state_used_at, worker, progress, \
                        result";
@@ -262,7 +270,8 @@ impl Store {
     }
 
     /// Starts a consent; answers its sequence, which grows over all sessions of the connector. A start before it in the
-    /// same session is void, and how that ended is forgotten. `None`: the link is unknown or over.
+    /// same session is void, and how that ended is forgotten. `None`: the link is unknown or over, or the connector was given
+    /// another account meanwhile.
     pub async fn start_session(&self, start: &StartSession) -> Result<Option<i64>, StoreError> {
         let doing = "start a consent";
         let tx = self.transaction(doing).await?;
@@ -273,8 +282,16 @@ impl Store {
             return Ok(None);
         };
         let count = "UPDATE connectors SET consent_sequence = consent_sequence + 1 WHERE id = $1 \
-                     RETURNING consent_sequence AS number";
-        let sequence: Option<Number> = sql::one(&tx, doing, count, values![session.connector_id.as_str()]).await?;
+                     RETURNING consent_sequence AS number, account, health";
+        let counted: Option<Counted> = sql::one(&tx, doing, count, values![session.connector_id.as_str()]).await?;
+        let moved = |counted: &Counted| {
+            let unfinished = counted.health == Health::Pending.as_str() && !counted.account.is_empty();
+            unfinished && start.account.as_ref().is_some_and(|account| *account != counted.account)
+        };
+        if counted.as_ref().is_some_and(moved) {
+            tx.rollback().await.map_err(failed(doing))?;
+            return Ok(None);
+        }
         let sealed = match &start.verifier {
             Some(verifier) => {
                 let org = OrgId::from(session.org_id.as_str());
@@ -286,7 +303,7 @@ impl Store {
         let update = "UPDATE connect_sessions SET state_hash = $2, browser_hash = $3, sealed_verifier = $4, \
                       sequence = $5, state_expires_at = $6, state_used_at = NULL, worker = NULL, progress = NULL, \
                       result = NULL, account = $7, by_key = $8, app = $9 WHERE id = $1";
-        let sequence = sequence.map_or(0, |sequence| sequence.number);
+        let sequence = counted.map_or(0, |counted| counted.number);
         let values = values![
             session.id.as_str(),
             start.state_hash.to_vec(),

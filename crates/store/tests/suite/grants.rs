@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
-use holdfast_core::{AppId, ConnectorId, Health, Role, Secret, ports::Changed};
-use holdfast_store::{Created, Grant, Granted, Moved, NewUser};
+use holdfast_core::{AppId, ConnectorId, Health, OrgId, Role, Secret, ports::Changed};
+use holdfast_store::{Created, Grant, Granted, Moved, NewUser, StartSession, Store};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::json;
 
-use crate::harness::{TestDatabase, connect, load, moment, new_connector, on_both, refusal, tokens};
+use crate::{
+    harness::{TestDatabase, connect, load, moment, new_connector, on_both, refusal, tokens},
+    sessions::{session, start},
+};
 use holdfast_core::ports::CredentialStore as _;
 
 on_both! {
@@ -157,6 +160,12 @@ async fn an_account_is_named_once(db: Arc<TestDatabase>) {
     assert_eq!((read.account.as_str(), read.name.as_str()), ("acme", nameless.name.as_str()));
 }
 
+async fn start_for(store: &Store, org: &OrgId, connector: &ConnectorId, account: &str) -> Option<i64> {
+    let link = u8::try_from(account.len()).unwrap();
+    session(store, org, connector, link).await;
+    store.start_session(&StartSession { account: Some(account.to_owned()), ..start(link, link) }).await.unwrap()
+}
+
 async fn one_that_was_never_connected_is_moved_to_another_account(db: Arc<TestDatabase>) {
     let store = db.store().await;
     let (org, taken) = connect(&store, "taken").await;
@@ -171,6 +180,9 @@ async fn one_that_was_never_connected_is_moved_to_another_account(db: Arc<TestDa
 
     let read = load(&store, &id).await;
     assert_eq!((read.account.as_str(), read.health), ("acme", Health::Pending));
+    // A replica that has not heard of it yet starts a consent for the account before.
+    assert_eq!(start_for(&store, &org, &id, "acmee").await, None);
+    assert_eq!(start_for(&store, &org, &id, "acme").await, Some(2));
     let old = store.store_grant(&grant(&id, 0, "begun for acmee")).await.unwrap();
     assert!(!matches!(old, Granted::Yes(_)), "{old:?}");
     assert!(matches!(store.store_grant(&grant(&id, 2, "begun for acme")).await.unwrap(), Granted::Yes(_)));

@@ -14,7 +14,7 @@ on_both! {
     sequences_grow_over_all_sessions_of_a_connector,
 }
 
-async fn session(store: &Store, org: &OrgId, connector: &ConnectorId, link: u8) -> String {
+pub(crate) async fn session(store: &Store, org: &OrgId, connector: &ConnectorId, link: u8) -> String {
     let new = NewSession {
         org: org.clone(),
         connector: connector.clone(),
@@ -30,7 +30,7 @@ async fn session(store: &Store, org: &OrgId, connector: &ConnectorId, link: u8) 
     store.create_session(&new).await.unwrap()
 }
 
-fn start(link: u8, state: u8) -> StartSession {
+pub(crate) fn start(link: u8, state: u8) -> StartSession {
     StartSession {
         link_hash: [link; 32],
         state_hash: [state; 32],

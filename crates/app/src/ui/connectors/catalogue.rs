@@ -58,7 +58,7 @@ impl Tiles {
     }
 }
 
-async fn ready(app: &App, org: &OrgId, about: &About) -> Result<bool, Trouble> {
+pub(super) async fn ready(app: &App, org: &OrgId, about: &About) -> Result<bool, Trouble> {
     Ok(about.takes_keys() || app.apps.is_set_up(org, about.id).await?)
 }
 

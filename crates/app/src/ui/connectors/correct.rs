@@ -11,12 +11,12 @@ use holdfast_core::{Health, Snapshot};
 use holdfast_store::Moved;
 
 use super::{
-    catalogue::{Filled, Problems, Typed, adapter, go, page, read},
+    catalogue::{Filled, Problems, Typed, adapter, go, page, read, ready},
     find,
 };
 use crate::{
     app::App,
-    called, care,
+    called, care, connect as consent,
     ui::{
         form::Posted,
         person::{Person, Visitor},
@@ -55,6 +55,9 @@ pub(super) async fn save(
         return Ok(stays(&snapshot));
     }
     let provider = adapter(&app, &person, &snapshot.provider)?;
+    if !ready(&app, person.org(), provider.about()).await? {
+        return Err(consent::no_app(provider.about().name).seen_by(&person));
+    }
     let again = |problems, taken| Filled { typed: &typed, problems, corrects: Some(&snapshot), taken };
     let account = match read(provider.as_ref(), &typed) {
         Ok(account) => account,
