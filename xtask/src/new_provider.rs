@@ -175,7 +175,11 @@ fn edits(name: &Name, way: Way) -> Vec<Edit> {
             Before("        _ => consent(world, authorize_url, user),"),
             "        Ok(url) if url.path().starts_with(\"/@id@/\") => crate::@mod@::consent::consent(world, &url, user),\n",
         ));
-        all.push(("crates/app/src/cli/demo.rs", Before("\"shopify\", \"zendesk\"] {"), "\"@id@\", "));
+        all.push((
+            "crates/sandbox/src/control/clients.rs",
+            Before("    (\"zendesk\", \"Zendesk\"),"),
+            "    (\"@id@\", \"@Name@\"),\n",
+        ));
     } else {
         all.push((
             "crates/sandbox/src/control/others.rs",

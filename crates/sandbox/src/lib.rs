@@ -41,6 +41,7 @@ mod server;
 mod shopify;
 mod zendesk;
 
+pub use control::clients::OAUTH_PROVIDERS;
 pub use counters::Counters;
 pub use events::{EventAttempt, EventOrder};
 pub use faults::{Canned, Download, Faults};

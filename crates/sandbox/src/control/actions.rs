@@ -29,7 +29,7 @@ pub(super) const ACTIONS: &[Action] = &[
         name: "write",
         label: "Let a customer write",
         then: "An urgent ticket comes in, and the webhooks of this helpdesk hear of it. An agent that waits for new tickets takes it up at \
-               once, one that looks for urgent ones at its next run.",
+               once where Holdfast has a webhook here, else after the next sync; one that looks for urgent ones at its next run.",
         done: "A customer has written.",
         harms: false,
     },

@@ -7,8 +7,8 @@ use crate::options::CLIENT_ID;
 
 use super::page::{Pressed, notice};
 
-/// Prefix and name.
-const PROVIDERS: [(&str, &str); 6] = [
+/// Those that are connected by OAuth: prefix and name.
+pub const OAUTH_PROVIDERS: &[(&str, &str)] = &[
     ("front", "Front"),
     ("google", "Google"),
     ("gorgias", "Gorgias"),
@@ -19,7 +19,7 @@ const PROVIDERS: [(&str, &str); 6] = [
 
 /// All of them, on the page.
 pub(super) fn section(world: &World, pressed: Option<&Pressed<'_>>) -> String {
-    let rows = each(PROVIDERS, |(id, name)| {
+    let rows = each(OAUTH_PROVIDERS, |(id, name)| {
         let secrets = locked(&world.client).secrets(id).clone();
         row(id, name, &secrets, &done(world, id, name, pressed))
     });
@@ -76,7 +76,7 @@ fn done(world: &World, id: &str, name: &str, pressed: Option<&Pressed<'_>>) -> S
 
 /// Does what a button says and goes back to the page. `None`: there is no such provider.
 pub(super) fn act(world: &World, id: &str, request: &Request) -> Option<Answer> {
-    PROVIDERS.iter().find(|(own, _)| *own == id)?;
+    OAUTH_PROVIDERS.iter().find(|(own, _)| *own == id)?;
     let mut client = locked(&world.client);
     let fields = pairs(&request.body);
     // Pressed twice, nothing more happens.

@@ -27,7 +27,7 @@
 //! where something is changed, and the first one where something is read or granted.
 
 mod actions;
-mod clients;
+pub(crate) mod clients;
 mod others;
 mod page;
 mod tickets;

@@ -17,7 +17,7 @@ fn process(world: &World, request: &Request) -> Result<Answer, Answer> {
         return Err(error(400, "invalid_request", "Expected a form, and no query"));
     }
     let fields = pairs(&request.body);
-    if !locked(&world.client).accepts(find(&fields, "client_id"), find(&fields, "client_secret")) {
+    if !locked(&world.client).accepts("@id@", find(&fields, "client_id"), find(&fields, "client_secret")) {
         return Err(error(401, "invalid_client", "Client authentication failed"));
     }
     let own: &[&str] = match find(&fields, "grant_type") {

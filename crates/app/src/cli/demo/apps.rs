@@ -3,23 +3,21 @@
 use std::sync::Arc;
 
 use anyhow::Context;
-use holdfast_sandbox::{CLIENT_ID, CLIENT_SECRET};
+use holdfast_sandbox::{CLIENT_ID, CLIENT_SECRET, OAUTH_PROVIDERS};
 use holdfast_store::{AppSecret, StoredApp};
 
 use super::people;
 use crate::{app::App, oauth_apps};
 
-const PROVIDERS: [&str; 6] = ["front", "google", "gorgias", "pipedrive", "shopify", "zendesk"];
-
 /// Enters those that are not there yet.
 pub(super) async fn set_up(app: &Arc<App>) -> anyhow::Result<()> {
-    for id in PROVIDERS {
+    for (id, _) in OAUTH_PROVIDERS {
         let provider = app.providers().find(id).with_context(|| format!("there is no adapter for {id}"))?;
         let now = app.seams.clock.now();
         let secret = AppSecret { secret: Some(CLIENT_SECRET.to_owned().into()), set_at: now, checked_at: None };
         let mut new = StoredApp {
             org: None,
-            provider: id.to_owned(),
+            provider: (*id).to_owned(),
             client_id: CLIENT_ID.to_owned(),
             secret: Some(secret),
             next_secret: None,
