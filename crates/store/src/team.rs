@@ -21,7 +21,7 @@ pub struct Member {
     pub user: User,
     /// When they last did something in the UI, to five minutes or so; `None`: never.
     pub seen_at: Option<DateTime<Utc>>,
-    /// Whether their address is linked to an account at the identity provider.
+    /// Whether their address is linked to an account at the identity provider that was named.
     pub linked: bool,
 }
 
@@ -61,11 +61,13 @@ impl RoleRow {
 }
 
 impl Store {
-    /// The org's people: owners first, then by address.
-    pub async fn members(&self, org: &OrgId) -> Result<Vec<Member>, StoreError> {
-        let sql = "SELECT id, seen_at, EXISTS (SELECT 1 FROM identities i WHERE i.email = users.email) AS linked \
+    /// The org's people: owners first, then by address. `issuer`: the identity provider, where there is one.
+    pub async fn members(&self, org: &OrgId, issuer: Option<&str>) -> Result<Vec<Member>, StoreError> {
+        let sql = "SELECT id, seen_at, \
+                   EXISTS (SELECT 1 FROM identities i WHERE i.issuer = $2 AND i.email = users.email) AS linked \
                    FROM users WHERE org_id = $1 AND removed_at IS NULL";
-        let seen: Vec<MemberRow> = sql::all(self.db(), "look when people were here", sql, values![org.as_str()]).await?;
+        let values = values![org.as_str(), issuer.unwrap_or_default()];
+        let seen: Vec<MemberRow> = sql::all(self.db(), "look when people were here", sql, values).await?;
         let seen: HashMap<_, _> = seen.into_iter().map(|row| (row.id, (row.seen_at, row.linked))).collect();
         let member = |user: User| {
             let (seen_at, linked) = seen.get(&user.id).copied().unwrap_or_default();

@@ -143,7 +143,7 @@ async fn back(
     let also = also.iter().map(|user| user.id.clone()).collect();
     info!(user.id = user.id, "{} came back from the identity provider", user.id);
     let peer = peer.map(|Extension(ConnectInfo(Peer(peer)))| peer);
-    throttle::uncount(&app, Subject::leaving(peer).as_slice()).await?;
+    throttle::succeeded(&app, Subject::leaving(peer).as_slice()).await?;
     let jar = visitor.jar.clone().add(Kind::Provider.end(&app));
     if user.second_factor && config.asks_for_second_factor() {
         return second_step::ask(&app, jar, user, also, &next).await;

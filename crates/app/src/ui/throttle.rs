@@ -15,6 +15,8 @@ use crate::{app::App, keys, serve::Peer};
 const FREE: i64 = 5;
 /// Many people may sit behind one.
 const FREE_OF_A_HOST: i64 = 50;
+/// Many people of one office leave for their identity provider in the same hour, and not all come back.
+const FREE_LEAVINGS: i64 = 500;
 /// Mails to somebody who may not have asked for them.
 const FREE_RESETS: i64 = 3;
 /// Tests of mail and channels.
@@ -64,7 +66,7 @@ impl Subject {
 
     /// Where somebody goes to the identity provider from, as [`Subject::host`]: each time leaves a row.
     pub(crate) fn leaving(peer: Option<SocketAddr>) -> Option<Self> {
-        Some(Self::new(&format!("leaving|{}", host(peer)?), FREE_OF_A_HOST))
+        Some(Self::new(&format!("leaving|{}", host(peer)?), FREE_LEAVINGS))
     }
 
     /// An address that a link for a forgotten password is asked for, whether anybody has it or not.
@@ -129,8 +131,7 @@ pub(crate) async fn succeeded(app: &App, subjects: &[Subject]) -> Result<(), Sto
     uncount(app, others).await
 }
 
-/// An attempt of theirs is not counted after all.
-pub(crate) async fn uncount(app: &App, subjects: &[Subject]) -> Result<(), StoreError> {
+async fn uncount(app: &App, subjects: &[Subject]) -> Result<(), StoreError> {
     for subject in subjects {
         app.store.uncount_attempt(&subject.hash).await?;
     }

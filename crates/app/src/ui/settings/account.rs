@@ -88,8 +88,10 @@ struct AccountPage<'a> {
 enum NoPassword {
     /// They sign in at the identity provider alone.
     NotTaken,
-    /// They never set one.
+    /// They never set one, and can have a link mailed to do so.
     NotSet,
+    /// The same, and no mail is sent.
+    NotSetAndNoMail,
 }
 
 impl NoPassword {
@@ -97,7 +99,8 @@ impl NoPassword {
         if app.config.oidc().is_some_and(|oidc| oidc.only) && !user.operator {
             return Some(Self::NotTaken);
         }
-        user.password_hash.is_none().then_some(Self::NotSet)
+        let not_set = if app.seams.mail.is_some() { Self::NotSet } else { Self::NotSetAndNoMail };
+        user.password_hash.is_none().then_some(not_set)
     }
 }
 
@@ -189,7 +192,7 @@ async fn rename(
     let name = form.name.trim();
     if !care::is_name(name) {
         let problems =
-            Problems { name: format!("Your name {}; mails greet you by it.", care::NAME_RULE), ..Problems::default() };
+            Problems { name: format!("Your name {}; your colleagues see it.", care::NAME_RULE), ..Problems::default() };
         return page(&app, &person, AccountPage { name: &form.name, problems, ..AccountPage::default() }).await;
     }
     app.store.rename_user(&person.user.id, name).await?;

@@ -140,7 +140,8 @@ async fn page(
     problem: String,
 ) -> Result<Response, Trouble> {
     let now = app.seams.clock.now();
-    let members = app.store.members(person.org()).await?;
+    let oidc = app.config.oidc();
+    let members = app.store.members(person.org(), oidc.map(|oidc| oidc.issuer.as_str())).await?;
     let invitations = app.store.invitations(person.org()).await?;
     let addressees = app.store.addressees(person.org()).await?;
     let refused = |user: &User| {
@@ -149,7 +150,6 @@ async fn page(
     };
     let owners = members.iter().filter(|member| member.user.role == Role::Owner).count();
     let last = |member: &Member| member.user.role == Role::Owner && owners == 1;
-    let oidc = app.config.oidc();
     let password_alone = |user: &User| {
         let taken = user.operator || !oidc.is_some_and(|oidc| oidc.only);
         taken && user.password_hash.is_some() && !user.second_factor
