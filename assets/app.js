@@ -294,8 +294,10 @@ document.addEventListener("keydown", (event) => {
 
 // What a form came to is where the reader goes on, unless a field waits for them.
 const landed = () => {
-  const told = document.querySelector("main .banner[role], main .problem[role]");
+  const wrong = document.querySelector("main .wrong");
+  const told = wrong?.querySelector("input:not([type=hidden]), select, textarea") ?? document.querySelector("main .banner[role]");
   if (!told || document.activeElement !== document.body) return;
+  if (wrong) return told.focus();
   told.tabIndex = -1;
   told.focus({ preventScroll: true });
 };

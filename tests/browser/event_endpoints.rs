@@ -38,6 +38,7 @@ async fn an_endpoint_is_made_tried_and_watched() {
             chromium.shows("It takes what it is sent").await;
             chromium.inspect("event-endpoint-working").await;
             chromium.press("Disable").await;
+            chromium.press("Disable it").await;
             chromium.shows("Somebody disabled it").await;
             chromium.inspect("event-endpoint-disabled").await;
             chromium.open(&app.at(HERE)).await;

@@ -98,7 +98,7 @@ async fn a_colleague_is_invited_joins_gets_another_role_and_is_removed() {
             chromium.press("Join").await;
             chromium.heading("Connectors").await;
             chromium.open(&link).await;
-            chromium.heading("You are a member already").await;
+            chromium.heading("You belong to it already").await;
             chromium.inspect("invitation-over").await;
         })
         .await;

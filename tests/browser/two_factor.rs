@@ -58,6 +58,7 @@ async fn a_second_factor_is_set_up_and_used() {
             chromium.inspect("two-factor-on").await;
             chromium.open(&app.at("/settings/team")).await;
             chromium.press("Require it").await;
+            chromium.press("Require it of everybody").await;
             chromium.shows("Required").await;
             chromium.inspect("team-two-factor").await;
         })

@@ -567,7 +567,7 @@ async fn a_missing_permission_is_named_and_given_back(db: Arc<Database>) {
     });
 
     assert_eq!((page.status, page.title()), (409, "A permission is missing"), "{}", page.text);
-    assert!(page.says("did not grant: Answer and change tickets"), "{}", page.text);
+    assert!(page.says("did not grant: Answer and change the tickets"), "{}", page.text);
     assert_eq!(app.show(&id).await["health"], "pending");
     assert!(app.acme.ledger().sets.iter().all(|set| !set.is_live()), "it is given back");
 }

@@ -86,7 +86,7 @@ async fn somebody_connects_and_sees_each_step(db: Arc<Database>) {
     let ada = app.somebody(Role::Admin).await;
     let form = "/connectors/new/zendesk";
     let page = ada.open(form).await.expect(200);
-    assert!(page.says("Zendesk will ask you to allow See tickets and people"), "{}", page.text);
+    assert!(page.says("Zendesk will ask you to allow See the tickets and people"), "{}", page.text);
 
     let fields = [("account", "https://ACME.zendesk.com/agent/tickets/1"), ("name", "  Support ")];
     let started = ada.submit(form, form, &fields).await.expect(303);
@@ -411,7 +411,7 @@ async fn a_missing_permission_is_named(db: Arc<Database>) {
         page.text
     );
     assert_eq!(states(&page), ["good", "good", "bad", "idle"]);
-    assert!(steps(&page)[2].1.contains("Not allowed: Answer and change tickets"), "{:?}", steps(&page));
+    assert!(steps(&page)[2].1.contains("Not allowed: Answer and change the tickets"), "{:?}", steps(&page));
     assert_eq!(app.show(&id_of(&page)).await["health"], "pending");
     assert!(app.acme.ledger().sets.iter().all(|set| !set.is_live()), "it is given back");
 }
@@ -605,7 +605,6 @@ async fn a_consent_whose_replica_died_is_called_cut_off_at_once(db: Arc<Database
     assert!(forms.into_iter().any(|form| form.buttons == ["Try again"]), "{}", cut.text);
 }
 
-/// CO-01
 async fn a_mistyped_account_is_corrected_in_place(db: Arc<Database>) {
     let app = TestApp::start(&db).await;
     let typo = app.sandbox.create_helpdesk("acmee").unwrap();
@@ -694,6 +693,7 @@ async fn a_connector_that_was_never_connected_is_discarded_with_one_press(db: Ar
     assert_eq!(ada.open(&format!("/connectors/{id}")).await.status, 404);
 }
 
+/// CO-01
 async fn the_way_back_comes_from_the_configuration(db: Arc<Database>) {
     let public = "https://hub.example.test";
     let app = TestApp::builder(&db)

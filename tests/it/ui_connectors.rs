@@ -377,7 +377,7 @@ async fn a_test_answers_on_the_page(db: Arc<Database>) {
     let page = bea.submit_and_go_on(&format!("/connectors/{less}"), &format!("/connectors/{less}/test"), &[]).await;
     let result = part(&page, "test-result").text();
     assert!(
-        result.contains("Permissions Not allowed: Answer and change tickets")
+        result.contains("Permissions Not allowed: Answer and change the tickets")
             && result.contains("allow all that is asked for"),
         "{result}"
     );

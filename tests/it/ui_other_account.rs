@@ -159,6 +159,6 @@ async fn what_a_consent_lacks_is_what_the_access_itself_lacks(db: Arc<Database>)
     let page = reconnect(&app, &ada, &id).await;
 
     assert!(page.says("acme.zendesk.com is connected"), "{}", page.text);
-    assert!(page.says("Not allowed, so that it does not work: Answer and change tickets"), "{}", page.text);
+    assert!(page.says("Not allowed, so that it does not work: Answer and change the tickets"), "{}", page.text);
     assert!(!page.says("does not work: See tickets"), "{}", page.text);
 }

@@ -134,7 +134,7 @@ async fn what_is_wrong_stands_by_its_field_and_what_was_typed_stays(db: Arc<Data
         (
             "name",
             "",
-            "Your name has 1 to 100 characters, on one line, and none that is invisible; mails greet you by it.",
+            "Your name has 1 to 100 characters, on one line, and none that is invisible; your colleagues see it.",
         ),
         ("email", "ada", "This is not an e-mail address, such as ada@example.com."),
         ("email", "ada@example.com\r\nBcc: eve@example.com", "This is not an e-mail address, such as ada@example.com."),

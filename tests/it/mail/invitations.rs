@@ -97,7 +97,7 @@ async fn somebody_new_joins_with_a_name_and_a_password_once(db: Arc<Database>) {
     let team = ada.open(TEAM).await;
     assert!(team.says("Nora New") && !team.says("Mailed"), "{}", team.text);
     let again = Browser::new().get(&link).await.expect(410);
-    assert!(again.says("You are a member already"), "{}", again.text);
+    assert!(again.says("You belong to it already"), "{}", again.text);
     let removal = format!("{TEAM}/{}/remove", post.app.app.store.find_users_by_email(NEW).await.unwrap()[0].id);
     let _page = ada.submit(&removal, &removal, &[("name", "Nora New")]).await.expect(303);
     let used = Browser::new().get(&link).await.expect(410);

@@ -169,7 +169,7 @@ async fn a_page_says_with_which_digest_a_failure_is_told(db: Arc<Database>) {
     post.fail(&second, "globex").await;
 
     let said = told(&second).await;
-    assert!(said.contains("they are told of this one with the next, in 4 minutes"), "{said}");
+    assert!(said.contains("they are told of this one with the next, in 5 minutes"), "{said}");
     post.app.advance(WINDOW);
     assert_eq!(post.look().await, sent(1));
     assert!(!told(&second).await.contains("with the next"), "{}", told(&second).await);

@@ -61,7 +61,7 @@ async fn look(app: &App, visitor: &Visitor, person: Option<Person>, token: &Secr
     match invitation.now(now) {
         _ if member => {
             let text = format!("{email} belongs to {org}. There is nothing left to accept.");
-            return dead("You are a member already", &text, "Open Holdfast", "/");
+            return dead("You belong to it already", &text, "Open Holdfast", "/");
         }
         InvitationNow::Used => {
             let text = format!("An invitation works once, and this one to {org} was accepted.");
@@ -242,7 +242,7 @@ fn complaints(form: &Form, invitation: &Invitation) -> Problems {
     let good = care::is_name(name);
     let known = [invitation.email.as_str(), name, invitation.org_name.as_str()];
     Problems {
-        name: if good { String::new() } else { format!("Your name {}; mails greet you by it.", care::NAME_RULE) },
+        name: if good { String::new() } else { format!("Your name {}; your colleagues see it.", care::NAME_RULE) },
         password: passwords::complaint(form.password.expose_secret(), &known).unwrap_or_default(),
     }
 }

@@ -164,7 +164,7 @@ fn complaints(form: &SetUp) -> Problems {
         org: unless(care::is_name(form.org.trim()), &format!("The organisation's name {}.", care::NAME_RULE)),
         name: unless(
             care::is_name(form.name.trim()),
-            &format!("Your name {}; mails greet you by it.", care::NAME_RULE),
+            &format!("Your name {}; your colleagues see it.", care::NAME_RULE),
         ),
         email: unless(
             mailbox::is_address(form.email.trim()),

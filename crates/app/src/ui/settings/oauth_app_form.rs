@@ -133,7 +133,8 @@ async fn save(
         let told = Told { typed, problems, ..Told::default() };
         return page(&app, whose, &person, provider.as_ref(), told, StatusCode::UNPROCESSABLE_ENTITY).await;
     }
-    write(&app, whose, &person, &new, "saved").await
+    let next = new.next_secret.is_some() && !form.next_client_secret.expose_secret().trim().is_empty();
+    write(&app, whose, &person, &new, if next { "next-saved" } else { "saved" }).await
 }
 
 /// POST {provider}/check
@@ -147,6 +148,8 @@ async fn look(
     let provider = found(&app, &person, &id)?;
     let name = provider.about().name;
     let (mut told, mut said) = (Told::default(), Vec::new());
+    // The current secret is refused, and the one that is used in its place is taken.
+    let mut next_serves = false;
     let org = whose.org(&person);
     if let Some(configured) = app.apps.configured(&id).filter(|_| org.is_none()) {
         let configured = configured.app();
@@ -155,6 +158,7 @@ async fn look(
         said.extend(refusal(name, "current", &taken, configured.client_secret.as_ref()));
         if let Some(next) = next {
             let taken = check(&app, None, provider.as_ref(), client_id, Some(&next)).await?;
+            next_serves = !said.is_empty() && matches!(taken, ClientTaken::Yes);
             said.extend(refusal(name, "next", &taken, Some(&next)));
         }
     } else {
@@ -171,6 +175,7 @@ async fn look(
                 None => None,
             };
             let taken = check(&app, org, provider.as_ref(), &client_id, plain.as_ref()).await?;
+            next_serves = which == "next" && !said.is_empty() && matches!(taken, ClientTaken::Yes);
             said.extend(refusal(name, which, &taken, plain.as_ref()));
             if let Some(secret) = secret {
                 match taken {
@@ -186,7 +191,12 @@ async fn look(
             let _moved = app.store.save_oauth_app(&stored).await?;
         }
     }
-    if said.is_empty() {
+    if next_serves {
+        told.done = Some(
+            "The next secret is taken, and the current one is not any more: the next one is used, and nothing stops. Make it the \
+             current one, and the rotation is done.",
+        );
+    } else if said.is_empty() {
         told.done = Some("The provider takes this client.");
     } else {
         told.trouble = Some(said.join(" "));

@@ -461,6 +461,9 @@ struct Asked {
 fn done(word: &str) -> Option<&'static str> {
     match word {
         "saved" => Some("Saved."),
+        "next-saved" => {
+            Some("Saved. Both secrets are good now: retire the older one at the provider, then check here.")
+        }
         "promoted" => Some("The next secret is the current one now."),
         "dropped" => Some("The next secret is taken out."),
         "removed" => Some("The app is taken out. Nothing can be connected with it any more."),
