@@ -81,7 +81,7 @@ pub(crate) async fn ended(app: &TestApp, agent: &str, number: usize) -> Vec<Valu
         .await
 }
 
-async fn patch(app: &TestApp, agent: &str, body: Value) -> Answer {
+pub(crate) async fn patch(app: &TestApp, agent: &str, body: Value) -> Answer {
     app.call(Method::PATCH, &format!("/agents/{agent}"), Some(&app.key), Some(body)).await
 }
 

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use holdfast_core::Role;
 use holdfast_tests::{browser::Page, database::Database, on_both, people::Person, service::TestApp};
+use reqwest::Method;
 use serde_json::json;
 
-use crate::agents_events::{ended, make, said};
+use crate::agents_events::{ended, make, patch, runs, said};
 
 on_both! {
     a_ticket_that_was_answered_says_by_whom_and_every_page_leads_there,
@@ -33,7 +34,7 @@ async fn a_ticket_that_was_answered_says_by_whom_and_every_page_leads_there(db: 
     assert_eq!(app.sent(&said(&hook, "evt-1", "created", None)).await, 200);
     let run = ended(&app, &agent, 1).await.remove(0);
     let viewer = app.somebody(Role::Viewer).await;
-    let story = format!("/deliveries?connector={}&amp;ticket=42", hook.connector);
+    let link = format!("/deliveries?connector={}&amp;ticket=42", hook.connector);
 
     for typed in ["42", "#42", "https://acme.zendesk.com/agent/tickets/42", "acme.zendesk.com/agent/tickets/42"] {
         let page = asked(&viewer, typed).await;
@@ -60,11 +61,22 @@ async fn a_ticket_that_was_answered_says_by_whom_and_every_page_leads_there(db: 
     assert_eq!(app.sent(&said(&hook, "evt-2", "comment_added", Some("7"))).await, 200);
     let _answered = ended(&app, &answering, 1).await;
     has(&asked(&viewer, "42").await, &["Answering answered it", "A reply or a note came in", "We are on it."]);
+    // The answer's echo, and what follows from it at the helpdesk: that is nobody's to mend.
+    let me = app.proxy(Method::GET, &hook.connector, "api/v2/users/me.json", "").await.expect(200);
+    for (id, kind, author) in
+        [("evt-3", "comment_added", Some(me.json["user"]["id"].to_string())), ("evt-4", "status_changed", None)]
+    {
+        assert_eq!(app.sent(&said(&hook, id, kind, author.as_deref())).await, 200);
+        let _worked_off = app.deliveries(&hook.connector).await;
+    }
+    let story = asked(&viewer, "42").await;
+    has(&story, &["Answering answered it", "Noting is not set off by what its own connector wrote."]);
+    assert!(!story.text.contains("No agent was set off"), "{}", story.text);
 
     let delivery = run["event"]["id"].as_str().unwrap();
     let run = format!("/agents/{agent}/runs/{}", run["id"].as_str().unwrap());
     for page in [&format!("/agents/{agent}"), &run, &format!("/deliveries/{delivery}")] {
-        has(&viewer.open(page).await, &[&story, "#42"]);
+        has(&viewer.open(page).await, &[&link, "#42"]);
     }
     let jobs = viewer.open("/jobs").await;
     has(
@@ -76,11 +88,11 @@ async fn a_ticket_that_was_answered_says_by_whom_and_every_page_leads_there(db: 
     );
     let found = app.get("/deliveries?subject=42").await.expect(200).json["data"].as_array().unwrap().len();
     let others = app.get("/deliveries?subject=43").await.expect(200).json["data"].as_array().unwrap().len();
-    assert_eq!((found, others), (2, 0));
+    assert_eq!((found, others), (4, 0));
     app.key_of("Globex").await;
     let stranger = app.somebody_of("Globex", Role::Owner).await;
     has(&asked(&stranger, "42").await, &["Nothing has come in about <bdi>#42</bdi>"]);
-    assert_eq!(stranger.open(&story.replace("&amp;", "&")).await.status, 404);
+    assert_eq!(stranger.open(&link.replace("&amp;", "&")).await.status, 404);
 }
 
 async fn a_ticket_without_an_answer_says_why_and_what_to_do(db: Arc<Database>) {
@@ -146,6 +158,12 @@ async fn a_run_that_goes_through_tickets_says_which(db: Arc<Database>) {
     let link = page.text.split("&amp;ticket=").nth(1).and_then(|rest| rest.split('"').next()).unwrap();
     let story = asked(&viewer, link).await;
     has(&story, &["Sweeper went through it", "and wrote nothing. Leave a note: its condition did not hold."]);
+
+    app.call(Method::DELETE, &format!("/connectors/{connector}"), Some(&app.key), None).await.expect(204);
+    for page in [&format!("/agents/{agent}"), &format!("/agents/{agent}/runs/{}", run["id"].as_str().unwrap())] {
+        let page = viewer.open(page).await;
+        assert!(!page.text.contains("&amp;ticket="), "{}", page.text);
+    }
 }
 
 async fn a_number_that_several_helpdesks_have_is_asked_for(db: Arc<Database>) {
@@ -164,8 +182,27 @@ async fn a_number_that_several_helpdesks_have_is_asked_for(db: Arc<Database>) {
         let one = viewer.open(&format!("/deliveries?connector={}&ticket=42", hook.connector)).await;
         has(&one, &[name, "The ticket was created"]);
     }
-    has(
-        &asked(&viewer, "https://globex.zendesk.com/agent/tickets/42").await,
-        &["globex.zendesk.com", "The ticket was created"],
-    );
+    let foreign = "https://globex.zendesk.com/agent/tickets/42";
+    has(&asked(&viewer, foreign).await, &["globex.zendesk.com", "The ticket was created"]);
+    // On the page of another connector as well: what the link says goes first.
+    let story = viewer.open(&format!("/deliveries?connector={}&ticket={foreign}", acme.connector)).await;
+    has(&story, &[&format!("/connectors/{}\"><bdi>globex.zendesk.com", globex.connector), "The ticket was created"]);
+
+    let member = app.somebody(Role::Member).await;
+    let of_acme = make(&app, &acme.connector, &["ticket.created"]).await;
+    let page = format!("/agents/{of_acme}");
+    let act = format!("{page}/run");
+    let refused = member.submit(&page, &act, &[("ticket", foreign)]).await;
+    assert_eq!(refused.status, 422, "{}", refused.text);
+    has(&refused, &["That link is of globex.zendesk.com, and Noting works on acme.zendesk.com.", "Back to the agent"]);
+    assert_eq!(member.submit(&page, &act, &[("ticket", "https://acme.zendesk.com/agent/users/42")]).await.status, 422);
+    assert!(runs(&app, &of_acme).await.is_empty());
+
+    let bound =
+        json!([{ "connector": acme.connector, "role": "main" }, { "connector": globex.connector, "role": "other" }]);
+    let both = patch(&app, &of_acme, json!({ "connectors": bound })).await.expect(200).text_of("id");
+    let _asked = member.submit(&page, &act, &[("ticket", foreign), ("role", "main")]).await;
+    assert_eq!(runs(&app, &both).await[0]["event"]["role"], "other", "the link says where it is");
+    let page = member.open(&format!("/agents/{both}?ticket=42&role=other")).await;
+    has(&page, &["<option selected>other</option>"]);
 }

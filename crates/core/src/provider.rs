@@ -236,7 +236,7 @@ pub struct About {
     pub account_rule: &'static str,
     /// Where a person finds the key, in words, at a provider that gives keys.
     pub key_help: Option<&'static str>,
-    /// How an OAuth client is made there, a sentence or two each, up to where its redirect URI is entered. None: not known.
+    /// How an OAuth client is made there, a sentence or two each, up to where its redirect URI is entered. Empty: not known.
     pub app_steps: &'static [&'static str],
     /// Scopes that are asked for, in words.
     pub scopes: &'static [Scope],

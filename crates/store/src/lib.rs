@@ -114,7 +114,7 @@ pub use provider_migrations::{
 };
 pub use replicas::Replica;
 pub use run_steps::{Began, RunStep, StepEnd};
-pub use run_tickets::{RunTicket, TicketLine};
+pub use run_tickets::{OnlyOn, RunTicket, TicketLine, TicketOfRun};
 pub use runs::{Claimed, End, Queued, Run, RunEvent};
 pub use seal::{BadMasterKey, MasterKey};
 pub use second_factors::{Owner as FactorOwner, Proof, Proven, SecondFactor};
@@ -129,7 +129,7 @@ pub use unfinished::Moved;
 pub use usage::Used;
 pub use users::{EmailTaken, FirstUser, NewUser, User};
 pub use webhooks::{
-    Arrived, Dedupe, Delivery, DeliveryFilter, DeliveryState, DueLook, Endpoint, Known, Looked, NewEndpoint,
+    Arrived, By, Dedupe, Delivery, DeliveryFilter, DeliveryState, DueLook, Endpoint, Known, Looked, NewEndpoint,
     NewlyConnected, Owner, Pace, PassedOver, Receiver, Rejection, Rejections, Subscribed, TakenDelivery, Threshold,
     TurnedAway, WhyNoRun, WorkedOff,
 };

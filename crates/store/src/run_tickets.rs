@@ -8,7 +8,7 @@ use holdfast_core::{ConnectorId, DeliveryId, OrgId, RunId, agent::StepOutcome, p
 use sea_orm::{ConnectionTrait, FromQueryResult, Value};
 
 use crate::{
-    listing::page_limit,
+    listing::{Page, page_limit},
     runs::{COLUMNS, Row, Run},
     sql::{self, nonsense, values},
     store::Store,
@@ -21,6 +21,27 @@ pub struct RunTicket {
     pub connector: ConnectorId,
     /// Its id there.
     pub ticket: String,
+}
+
+/// One of the tickets of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TicketOfRun {
+    /// Which.
+    pub on: RunTicket,
+    /// Its connector is deleted.
+    pub gone: bool,
+}
+
+/// Where a ticket is looked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum OnlyOn {
+    /// Everywhere.
+    #[default]
+    Any,
+    /// On this one.
+    Connector(ConnectorId),
+    /// On those of this provider.
+    Provider(String),
 }
 
 /// What a run did with a ticket: a call that writes, or words on why it made none.
@@ -56,6 +77,7 @@ struct TicketRow {
     run_id: String,
     connector_id: String,
     ticket_id: String,
+    gone: bool,
 }
 
 #[derive(FromQueryResult)]
@@ -95,19 +117,21 @@ fn texts<'a>(all: impl IntoIterator<Item = &'a str>) -> Vec<Value> {
 
 impl Store {
     /// The tickets of each of these runs.
-    pub async fn tickets_of_runs(&self, runs: &[&RunId]) -> Result<HashMap<RunId, Vec<RunTicket>>, StoreError> {
-        let mut found: HashMap<RunId, Vec<RunTicket>> = HashMap::new();
+    pub async fn tickets_of_runs(&self, runs: &[&RunId]) -> Result<HashMap<RunId, Vec<TicketOfRun>>, StoreError> {
+        let mut found: HashMap<RunId, Vec<TicketOfRun>> = HashMap::new();
         if runs.is_empty() {
             return Ok(found);
         }
         let sql = format!(
-            "SELECT run_id, connector_id, ticket_id FROM run_tickets WHERE run_id IN ({}) ORDER BY run_id, ticket_id",
+            "SELECT t.run_id, t.connector_id, t.ticket_id, c.id IS NULL AS gone FROM run_tickets t \
+             LEFT JOIN connectors c ON c.id = t.connector_id AND c.org_id = t.org_id \
+             WHERE t.run_id IN ({}) ORDER BY t.run_id, t.ticket_id",
             sql::list(runs.len())
         );
         let values = texts(runs.iter().map(|run| run.as_str()));
         for row in sql::all::<TicketRow>(self.db(), "read the tickets of runs", sql, values).await? {
-            let ticket = RunTicket { connector: row.connector_id.into(), ticket: row.ticket_id };
-            found.entry(row.run_id.into()).or_default().push(ticket);
+            let on = RunTicket { connector: row.connector_id.into(), ticket: row.ticket_id };
+            found.entry(row.run_id.into()).or_default().push(TicketOfRun { on, gone: row.gone });
         }
         Ok(found)
     }
@@ -118,14 +142,15 @@ impl Store {
         self.runs_with_names("read the runs of a delivery", sql, values![delivery.as_str()]).await
     }
 
-    /// The runs that are about a ticket, newest first, at most so many; each with its agent's name. `before`: a run's id.
+    /// The runs that are about a ticket, newest first, each with its agent's name. `before`: a run's id. Of an agent's runs by
+    /// schedule that wrote nothing there, no more than the newest of its runs.
     pub async fn runs_of_ticket(
         &self,
         org: &OrgId,
         on: &RunTicket,
         before: Option<&str>,
         limit: u64,
-    ) -> Result<Vec<(Run, String)>, StoreError> {
+    ) -> Result<Page<(Run, String)>, StoreError> {
         let mut values = values![org.as_str(), on.ticket.as_str(), on.connector.as_str(), page_limit(limit)];
         let mut older = "";
         if let Some(before) = before {
@@ -134,9 +159,29 @@ impl Store {
         }
         let sql = format!(
             "SELECT {COLUMNS} FROM run_tickets t JOIN runs r ON r.id = t.run_id \
-             WHERE t.org_id = $1 AND t.ticket_id = $2 AND t.connector_id = $3{older} ORDER BY t.run_id DESC LIMIT $4"
+             WHERE t.org_id = $1 AND t.ticket_id = $2 AND t.connector_id = $3{older} \
+             AND (r.actor IS NOT NULL OR r.event IS NOT NULL OR r.state <> 'succeeded' \
+             OR EXISTS (SELECT 1 FROM run_steps s WHERE s.run_id = r.id AND s.access = 'write' AND s.connector_id = $3 \
+             AND s.input ->> 'ticket_id' = $2) \
+             OR NOT EXISTS (SELECT 1 FROM run_tickets o JOIN runs n ON n.id = o.run_id WHERE o.org_id = $1 \
+             AND o.ticket_id = $2 AND o.connector_id = $3 AND o.run_id > t.run_id AND n.agent_id = r.agent_id)) \
+             ORDER BY t.run_id DESC LIMIT $4"
         );
-        self.runs_with_names("list the runs of a ticket", sql, values).await
+        let found = self.runs_with_names("list the runs of a ticket", sql, values).await?;
+        Ok(Page::cut(found, limit, |(last, _)| last.id.to_string()))
+    }
+
+    /// The newest run that answered the customer of a ticket, with its agent's name.
+    pub async fn answer_of_ticket(&self, org: &OrgId, on: &RunTicket) -> Result<Option<(Run, String)>, StoreError> {
+        let sql = format!(
+            "SELECT {COLUMNS} FROM run_tickets t JOIN runs r ON r.id = t.run_id \
+             WHERE t.org_id = $1 AND t.ticket_id = $2 AND t.connector_id = $3 AND NOT r.dry \
+             AND EXISTS (SELECT 1 FROM run_steps s WHERE s.run_id = r.id AND s.tool = 'reply_to_ticket' \
+             AND s.outcome = 'done' AND s.connector_id = $3 AND s.input ->> 'ticket_id' = $2 \
+             AND CAST(s.input ->> 'public' AS TEXT) IN ('true', '1')) ORDER BY t.run_id DESC LIMIT 1"
+        );
+        let values = values![org.as_str(), on.ticket.as_str(), on.connector.as_str()];
+        Ok(self.runs_with_names("look who answered a ticket", sql, values).await?.pop())
     }
 
     async fn runs_with_names(
@@ -160,24 +205,39 @@ impl Store {
         rows.into_iter().map(with_name).collect()
     }
 
-    /// The connectors of the org on which something is known of a ticket of this id, at most so many.
+    /// The connectors of the org on which something is known of a ticket of this id, at most so many. `only`: no other one, nor
+    /// one of another provider.
     pub async fn connectors_of_ticket(
         &self,
         org: &OrgId,
         ticket: &str,
+        only: &OnlyOn,
         most: u32,
     ) -> Result<Vec<ConnectorId>, StoreError> {
-        let sql = "SELECT c.id FROM connectors c WHERE c.org_id = $1 AND c.id IN \
-                   (SELECT d.connector_id FROM deliveries d WHERE d.org_id = $1 AND d.subject = $2 \
-                    AND d.topic LIKE 'ticket.%' \
-                    UNION SELECT t.connector_id FROM run_tickets t WHERE t.org_id = $1 AND t.ticket_id = $2) \
-                   ORDER BY c.id LIMIT $3";
-        let values = values![org.as_str(), ticket, i64::from(most)];
+        let mut values = values![org.as_str(), ticket, i64::from(most)];
+        let only = match only {
+            OnlyOn::Any => "",
+            OnlyOn::Connector(id) => {
+                values.push(id.as_str().into());
+                " AND c.id = $4"
+            }
+            OnlyOn::Provider(id) => {
+                values.push(id.as_str().into());
+                " AND c.provider = $4"
+            }
+        };
+        let sql = format!(
+            "SELECT c.id FROM connectors c WHERE c.org_id = $1{only} AND c.id IN \
+             (SELECT d.connector_id FROM deliveries d WHERE d.org_id = $1 AND d.subject = $2 AND d.topic LIKE 'ticket.%' \
+             UNION SELECT t.connector_id FROM run_tickets t WHERE t.org_id = $1 AND t.ticket_id = $2) \
+             ORDER BY c.id LIMIT $3"
+        );
         let found: Vec<sql::Id> = sql::all(self.db(), "look where a ticket is known", sql, values).await?;
         Ok(found.into_iter().map(|found| found.id.into()).collect())
     }
 
-    /// What these runs did with a ticket, or why they did not, in order.
+    /// What these runs did with a ticket, or why they did not, in order. Words on an item of a loop do not say on which connector
+    /// it is: they are left out of a run that had to do with tickets of this id on several.
     pub async fn lines_of_ticket(&self, runs: &[&RunId], on: &RunTicket) -> Result<Vec<TicketLine>, StoreError> {
         if runs.is_empty() {
             return Ok(Vec::new());
@@ -189,7 +249,9 @@ impl Store {
         let sql = format!(
             "SELECT run_id, position, step, title, item, tool, input, outcome, detail FROM run_steps \
              WHERE run_id IN ({}) AND ((access = 'write' AND connector_id = ${connector} AND input ->> 'ticket_id' = ${ticket}) \
-             OR (tool IS NULL AND (item IS NULL OR item LIKE ${item} ESCAPE '\\'))) ORDER BY run_id, position",
+             OR (tool IS NULL AND (item IS NULL OR (item LIKE ${item} ESCAPE '\\' AND NOT EXISTS (SELECT 1 FROM run_tickets o \
+             WHERE o.run_id = run_steps.run_id AND o.ticket_id = ${ticket} AND o.connector_id <> ${connector}))))) \
+             ORDER BY run_id, position",
             sql::list(runs.len())
         );
         let rows: Vec<LineRow> = sql::all(self.db(), "read what was done with a ticket", sql, values).await?;

@@ -289,8 +289,12 @@ pub(crate) fn takes_ticket(agent: &Agent) -> bool {
 
 /// Its connectors that have tickets.
 pub(crate) fn with_tickets<'a>(app: &App, agent: &'a Agent) -> Vec<&'a Binding> {
-    let has = |binding: &&Binding| tools_of(app, &binding.provider).iter().any(|tool| tool.name == "get_ticket");
-    agent.bindings.iter().filter(has).collect()
+    agent.bindings.iter().filter(|binding| has_tickets(app, &binding.provider)).collect()
+}
+
+/// Whether there are tickets at a provider.
+pub(crate) fn has_tickets(app: &App, provider: &str) -> bool {
+    tools_of(app, provider).iter().any(|tool| tool.name == "get_ticket")
 }
 
 /// The connector whose ticket is meant.

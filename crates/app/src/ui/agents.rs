@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use holdfast_core::{Role, agent::Trigger, webhook::Topic};
-use holdfast_store::{Agent, Run, RunTicket, Stop};
+use holdfast_store::{Agent, Run, Stop, TicketOfRun};
 use serde::Serialize;
 
 use super::{
@@ -116,7 +116,7 @@ impl RunLine {
     }
 
     /// With the tickets that it is about, and no more of them than that.
-    fn about(self, tickets: Option<&Vec<RunTicket>>, most: usize) -> Self {
+    fn about(self, tickets: Option<&Vec<TicketOfRun>>, most: usize) -> Self {
         let all = tickets.map_or(&[][..], Vec::as_slice);
         let tickets = all.iter().take(most).map(TicketLink::of).collect();
         Self { tickets, more_tickets: all.len().saturating_sub(most), ..self }

@@ -1,8 +1,9 @@
 //! What providers have sent, and what became of it. Bodies are for admins.
 //!
 //! - [`typed`]: a ticket as people name it.
-//! - [`story`]: all that is known of one ticket; [`why`]: the one line on top of it.
+//! - [`story`]: all that is known of one ticket; [`standing`]: how it stands; [`why`]: the one line on top that says so.
 
+mod standing;
 mod story;
 mod typed;
 mod why;
@@ -15,7 +16,7 @@ use axum::{
 };
 use chrono::{DateTime, Utc};
 use holdfast_core::{Role, webhook::Topic};
-use holdfast_store::{Delivery, DeliveryFilter, DeliveryState, NamedConnector, PassedOver, RunTicket, WhyNoRun};
+use holdfast_store::{Delivery, DeliveryFilter, DeliveryState, NamedConnector, PassedOver, TicketOfRun, WhyNoRun};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -34,7 +35,7 @@ use crate::{
     words::{BAD, GOOD, IDLE, WARN},
 };
 
-pub(crate) use typed::TypedTicket;
+pub(crate) use typed::{LinkOf, NO_TICKET, TypedTicket};
 
 /// Of a page.
 const ROWS: u64 = 50;
@@ -77,12 +78,14 @@ struct Of {
 #[derive(Serialize)]
 pub(super) struct TicketLink {
     words: String,
-    link: String,
+    /// `None`: its connector is gone.
+    link: Option<String>,
 }
 
 impl TicketLink {
-    pub(super) fn of(ticket: &RunTicket) -> Self {
-        Self { words: called::ticket(&ticket.ticket), link: story_of(ticket.connector.as_str(), &ticket.ticket) }
+    pub(super) fn of(ticket: &TicketOfRun) -> Self {
+        let link = || story_of(ticket.on.connector.as_str(), &ticket.on.ticket);
+        Self { words: called::ticket(&ticket.on.ticket), link: (!ticket.gone).then(link) }
     }
 }
 

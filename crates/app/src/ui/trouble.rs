@@ -112,8 +112,9 @@ impl Trouble {
     /// The same in the frame of this person.
     pub(crate) fn seen_by(self, seen_by: &Person) -> Self {
         match self {
-            Self::Outside { status, title, way_on } | Self::Told { status, title, way_on, person: None, .. } => {
-                Self::told(seen_by, status, title, way_on)
+            Self::Outside { status, title, way_on } => Self::told(seen_by, status, title, way_on),
+            Self::Told { status, title, way_on, way, person: None } => {
+                Self::Told { status, title, way_on, way, person: Some(Box::new(seen_by.clone())) }
             }
             other => other,
         }

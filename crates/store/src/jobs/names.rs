@@ -33,6 +33,8 @@ pub struct JobNames {
     pub events: HashMap<String, String>,
     /// The addresses of event endpoints, by their ids.
     pub endpoints: HashMap<String, String>,
+    /// The topics of deliveries, by their ids.
+    pub deliveries: HashMap<String, String>,
 }
 
 #[derive(FromQueryResult)]
@@ -56,11 +58,14 @@ impl Store {
         let agents = jobs.iter().filter_map(|job| word(job, "agent")).collect();
         let events = jobs.iter().filter_map(|job| word(job, "event")).collect();
         let to = jobs.iter().filter(|job| job.kind == Kind::Deliver).map(|job| job.subject.clone()).collect();
+        let came = jobs.iter().filter(|job| job.kind == Kind::Event).map(|job| job.subject.clone());
+        let came = came.chain(jobs.iter().filter_map(|job| word(job, "delivery"))).collect();
         Ok(JobNames {
             connectors: self.connectors_by_name(org, jobs.iter().filter_map(|job| job.connector.as_ref())).await?,
             agents: self.names(org, "SELECT id, name FROM agents", agents).await?,
             events: self.names(org, "SELECT id, kind AS name FROM events", events).await?,
             endpoints: self.names(org, "SELECT id, url AS name FROM event_endpoints", to).await?,
+            deliveries: self.names(org, "SELECT id, topic AS name FROM deliveries", came).await?,
         })
     }
 

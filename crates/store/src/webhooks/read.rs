@@ -10,10 +10,38 @@ use serde_json::Value;
 use super::{DeliveryState, PassedOver};
 use crate::{
     listing::{Page, page_limit},
+    run_tickets::RunTicket,
     seal::Place,
     sql::{self, nonsense, values},
     store::Store,
 };
+
+/// Who did what a delivery tells of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    /// The connector's own user, or a program.
+    Us,
+    /// Somebody else who works there. Of some providers that may be the connector's user too.
+    Staff,
+    /// Somebody from outside; or whoever is not the connector's own user, where no more is known of them.
+    Customer,
+    /// It does not say.
+    Unknown,
+}
+
+impl By {
+    /// By the word and the id of the author, and the id of the connector's own user.
+    pub(crate) fn of(author: Option<&str>, id: Option<&str>, own: Option<&str>) -> Self {
+        match (author, id) {
+            (Some("program"), _) => Self::Us,
+            (_, Some(id)) if own == Some(id) => Self::Us,
+            (Some("staff"), _) => Self::Staff,
+            (Some("customer"), _) => Self::Customer,
+            (_, Some(_)) if own.is_some() => Self::Customer,
+            _ => Self::Unknown,
+        }
+    }
+}
 
 /// One that was kept.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,6 +64,8 @@ pub struct Delivery {
     pub kind: String,
     /// What it is about there.
     pub subject: Option<String>,
+    /// Who did it.
+    pub by: By,
     /// Where it is.
     pub state: DeliveryState,
     /// Why it is there.
@@ -80,6 +110,9 @@ struct Row {
     topic: String,
     kind: String,
     subject: Option<String>,
+    author: Option<String>,
+    author_id: Option<String>,
+    own_id: Option<String>,
     state: String,
     detail: Option<String>,
     same_as: Option<String>,
@@ -93,7 +126,7 @@ struct Row {
 }
 
 const SELECT: &str = "SELECT d.id, d.connector_id, c.name AS connector_name, c.provider, c.account, d.endpoint_id, d.topic, d.kind, \
-     d.subject, d.state, d.detail, d.same_as, d.passed_over, d.job_id, d.repeats, d.size_bytes, d.headers, d.received_at, d.settled_at \
+     d.subject, d.author, d.author_id, CAST(c.identity ->> 'id' AS TEXT) AS own_id, d.state, d.detail, d.same_as, d.passed_over, d.job_id, d.repeats, d.size_bytes, d.headers, d.received_at, d.settled_at \
      FROM deliveries d JOIN connectors c ON c.id = d.connector_id WHERE d.org_id = $1";
 
 impl TryFrom<Row> for Delivery {
@@ -104,6 +137,7 @@ impl TryFrom<Row> for Delivery {
             state: DeliveryState::parse(&row.state).ok_or_else(|| nonsense("deliveries", "state", &row.id))?,
             // Words of a newer release that are not known here are no reason to show nothing.
             passed_over: row.passed_over.and_then(|all| serde_json::from_value(all).ok()),
+            by: By::of(row.author.as_deref(), row.author_id.as_deref(), row.own_id.as_deref()),
             id: row.id.into(),
             connector: row.connector_id.into(),
             connector_name: row.connector_name,
@@ -156,6 +190,20 @@ impl Store {
         let rows: Vec<Row> = sql::all(self.db(), "list deliveries", sql, values).await?;
         let deliveries = rows.into_iter().map(Delivery::try_from).collect::<Result<_, _>>()?;
         Ok(Page::cut(deliveries, limit, |last: &Delivery| last.id.to_string()))
+    }
+
+    /// What people said on a ticket, as far as is known: that it was created, and replies; newest first, at most so many. What
+    /// the connector itself wrote is none of it, nor what was told before.
+    pub async fn said_on_ticket(&self, org: &OrgId, on: &RunTicket, most: u32) -> Result<Vec<Delivery>, StoreError> {
+        let sql = format!(
+            "{SELECT} AND d.subject = $2 AND d.connector_id = $3 AND d.topic IN ('ticket.created', 'ticket.replied') \
+             AND (d.same_as IS NULL OR d.passed_over IS NOT NULL) AND COALESCE(d.author, '') <> 'program' \
+             AND (d.author_id IS NULL OR d.author_id <> COALESCE(CAST(c.identity ->> 'id' AS TEXT), '')) \
+             ORDER BY d.id DESC LIMIT $4"
+        );
+        let values = values![org.as_str(), on.ticket.as_str(), on.connector.as_str(), i64::from(most)];
+        let rows: Vec<Row> = sql::all(self.db(), "read what was said on a ticket", sql, values).await?;
+        rows.into_iter().map(Delivery::try_from).collect()
     }
 
     /// One of the org's deliveries.

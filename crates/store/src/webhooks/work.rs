@@ -7,7 +7,7 @@ use holdfast_core::{
     event::{About, EventType},
     job::Kind,
     ports::StoreError,
-    webhook::{Author, Topic},
+    webhook::Topic,
 };
 use sea_orm::{DatabaseTransaction, FromQueryResult};
 use serde::{Deserialize, Serialize};
@@ -23,6 +23,7 @@ use crate::{
     runs::BRAKE,
     sql::{self, failed, micros, values},
     store::Store,
+    webhooks::By,
 };
 
 #[derive(FromQueryResult)]
@@ -59,8 +60,7 @@ impl Happened {
     /// Whether the connector itself did it: what an agent writes is no news to agents.
     fn is_our_own(&self) -> bool {
         let ours = self.identity.as_ref().and_then(|identity| identity.get("id")).and_then(Value::as_str);
-        self.author == Author::Program.as_str().map(str::to_owned)
-            || self.author_id.as_deref().is_some_and(|author| Some(author) == ours)
+        By::of(self.author.as_deref(), self.author_id.as_deref(), ours) == By::Us
     }
 }
 
@@ -69,8 +69,8 @@ impl Happened {
 pub enum WorkedOff {
     /// It is processed.
     Yes,
-    /// Somebody did it, and an agent waits for it: first it has to be known whether that is the connector's own user. Nothing was
-    /// done.
+    /// Somebody did it, and an agent waits for events: first it has to be known whether that is the connector's own user. Nothing
+    /// was done.
     WhoIs(ConnectorId),
 }
 
@@ -201,21 +201,25 @@ impl Store {
                         FROM agent_connectors b JOIN agents a ON a.id = b.agent_id WHERE b.connector_id = $1 \
                         GROUP BY a.id, a.name, a.paused_at, a.on_events, a.every_secs, a.cron ORDER BY a.id";
             let mut waiting = Vec::new();
+            let own = event.is_our_own();
             for agent in sql::all::<Bound>(&tx, doing, look, values![event.connector_id.as_str()]).await? {
-                match agent.passes(topic)? {
+                // What they wait for is no matter then: nobody has to change that.
+                let why = if own { Some(WhyNoRun::OurOwn) } else { agent.passes(topic)? };
+                match why {
                     Some(why) => passed_over.push(agent.passed_over(why)),
                     None => waiting.push(agent),
                 }
             }
             let paused = |one: &&PassedOver| one.why == WhyNoRun::Paused;
             let paused: Vec<_> = passed_over.iter().filter(paused).map(|one| one.name.as_str()).collect();
-            if event.is_our_own() && !waiting.is_empty() {
-                passed_over.extend(waiting.drain(..).map(|agent| agent.passed_over(WhyNoRun::OurOwn)));
+            if own && !passed_over.is_empty() {
                 why_none = Some("This connector did it itself, and that sets no agent off.".to_owned());
             } else if waiting.is_empty() && !paused.is_empty() {
                 why_none = Some(format!("It set no agent off: {} was paused.", paused.join(", ")));
             }
-            if !waiting.is_empty() && event.author_id.is_some() && event.identity.is_none() && !whoever {
+            let by_events = |one: &PassedOver| matches!(one.why, WhyNoRun::OtherEvents | WhyNoRun::Paused);
+            let matters = !waiting.is_empty() || passed_over.iter().any(by_events);
+            if matters && event.author_id.is_some() && event.identity.is_none() && !whoever {
                 tx.rollback().await.map_err(failed(doing))?;
                 return Ok(WorkedOff::WhoIs(connector));
             }

@@ -27,6 +27,7 @@ mod sealing;
 mod sessions;
 mod signals;
 mod starting;
+mod stories;
 mod team;
 mod usage;
 mod webhooks;

@@ -60,7 +60,7 @@ async fn endpoint(store: &Store, org: &OrgId, connector: &ConnectorId) -> Endpoi
 }
 
 /// The address of a new connector, as it is found by a delivery.
-async fn rig(store: &Store, org: &OrgId, account: &str) -> (Endpoint, Receiver) {
+pub(crate) async fn rig(store: &Store, org: &OrgId, account: &str) -> (Endpoint, Receiver) {
     let connector = connector(store, org, account).await;
     let endpoint = endpoint(store, org, &connector).await;
     find(store, &endpoint.id, moment(0)).await
@@ -73,7 +73,7 @@ async fn find(store: &Store, id: &str, now: DateTime<Utc>) -> (Endpoint, Receive
     }
 }
 
-fn event(key: Key) -> Event {
+pub(crate) fn event(key: Key) -> Event {
     let subject = Some("42".to_owned());
     Event {
         key,
@@ -90,7 +90,7 @@ fn id(id: &str) -> Event {
     event(Key::Id(id.to_owned()))
 }
 
-async fn take(store: &Store, (endpoint, receiver): &(Endpoint, Receiver), event: &Event, at: i64) -> TakenDelivery {
+pub(crate) async fn take(store: &Store, (endpoint, receiver): &(Endpoint, Receiver), event: &Event, at: i64) -> TakenDelivery {
     let arrived = Arrived {
         endpoint,
         receiver,

@@ -6,14 +6,18 @@ use axum::{
     extract::{Path, State},
     response::{IntoResponse, Redirect, Response},
 };
+use holdfast_store::Agent;
 use serde::Deserialize;
+use url::Url;
 
 use super::find;
 use crate::{
-    agents::manage::{self, Wanted},
+    agents::manage::{self, Wanted, with_tickets},
     app::App,
+    called,
+    problem::Problem,
     ui::{
-        deliveries::TypedTicket,
+        deliveries::{LinkOf, NO_TICKET, TypedTicket},
         form::{Nothing, Posted},
         person::Person,
         trouble::Trouble,
@@ -40,14 +44,50 @@ pub(super) async fn run(
 ) -> Result<Response, Trouble> {
     let agent = find(&app, &person, &id).await?;
     let typed = how.ticket.as_deref();
-    // As people name tickets: `#14`, or a link.
-    let read = typed.and_then(TypedTicket::read).map(|read| read.ticket);
-    let wanted = Wanted { dry: how.dry == "yes", ticket: read.as_deref().or(typed), role: how.role.as_deref() };
-    let asked = manage::run(&app, person.org(), agent.id.as_str(), &person.actor(), wanted, false).await;
-    let asked = asked.map_err(|problem| {
+    let back = |problem: Problem| {
         Trouble::from_problem(&person, &problem).leading_to("Back to the agent", format!("/agents/{}", agent.id))
-    })?;
+    };
+    // As people name tickets: `#14`, or a link.
+    let read = typed.and_then(TypedTicket::read);
+    if read.is_none() && typed.is_some_and(|typed| typed.contains('/')) {
+        return Err(back(Problem::invalid("ticket", NO_TICKET)));
+    }
+    let role = match read.as_ref().and_then(|read| read.link.as_ref()) {
+        Some(link) => role_of(&app, &agent, link, how.role.as_deref()).map_err(back)?,
+        None => how.role.as_deref(),
+    };
+    let ticket = read.as_ref().map(|read| read.ticket.as_str()).or(typed);
+    let wanted = Wanted { dry: how.dry == "yes", ticket, role };
+    let asked =
+        manage::run(&app, person.org(), agent.id.as_str(), &person.actor(), wanted, false).await.map_err(back)?;
     Ok(Redirect::to(&format!("/agents/{}/runs/{}", agent.id, asked.run)).into_response())
+}
+
+/// Under which role the agent is bound to the helpdesk of a link; the one that was chosen, where that is one of them.
+/// `None`: the link does not say which of several.
+fn role_of<'a>(app: &App, agent: &'a Agent, link: &Url, chosen: Option<&str>) -> Result<Option<&'a str>, Problem> {
+    let of = LinkOf::read(app, link);
+    let all = with_tickets(app, agent);
+    let meant: Vec<_> = all.iter().filter(|binding| of.is(&binding.provider, &binding.account)).collect();
+    if let Some(chosen) = meant.iter().find(|binding| Some(binding.role.as_str()) == chosen) {
+        return Ok(Some(chosen.role.as_str()));
+    }
+    match meant.as_slice() {
+        [first, others @ ..] => {
+            let one = others.iter().all(|other| other.connector == first.connector);
+            Ok(one.then_some(first.role.as_str()))
+        }
+        [] => {
+            let of: Vec<_> = all.iter().map(|one| called::account(app, &one.provider, &one.account)).collect();
+            let host = link.host_str().unwrap_or_default();
+            let detail = format!(
+                "That link is of {host}, and {} works on {}. Paste a link from there, or type the ticket's number.",
+                agent.name,
+                if of.is_empty() { "no helpdesk".to_owned() } else { of.join(", ") },
+            );
+            Err(Problem::invalid("ticket", detail))
+        }
+    }
 }
 
 /// POST /agents/{id}/pause

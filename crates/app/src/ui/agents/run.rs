@@ -51,7 +51,7 @@ struct RunPage {
     about: Option<About>,
     /// Whether the same can be asked for again, and with what.
     again: Option<Again>,
-    /// Where the connector in the way is mended.
+    /// Where the connector in the way is mended; `None` also where it is gone.
     link: Option<String>,
     code: Option<String>,
     steps: Vec<StepLine>,
@@ -95,14 +95,19 @@ impl Again {
 }
 
 impl About {
-    fn of(event: &RunEvent, person: &Person) -> Self {
+    /// With a way to what is not forgotten by now.
+    async fn of(app: &App, event: &RunEvent, person: &Person) -> Result<Self, Trouble> {
         let word = |name: &str| event.known.get(name).and_then(Value::as_str).map(str::to_owned);
         let sees = person.may(Role::Member);
-        Self {
-            what: word("kind"),
-            delivery: event.delivery.as_ref().filter(|_| sees).map(ToString::to_string),
-            job: event.job.as_ref().filter(|_| sees).map(ToString::to_string),
-        }
+        let delivery = match event.delivery.as_ref().filter(|_| sees) {
+            Some(id) => app.store.find_delivery(person.org(), id.as_str()).await?.map(|found| found.id.to_string()),
+            None => None,
+        };
+        let job = match event.job.as_ref().filter(|_| sees) {
+            Some(id) => app.store.find_job(person.org(), id.as_str()).await?.map(|found| found.id.to_string()),
+            None => None,
+        };
+        Ok(Self { what: word("kind"), delivery, job })
     }
 }
 
@@ -178,15 +183,20 @@ pub(super) async fn show(
     let total = steps.len();
     let from = asked.from.min(total.saturating_sub(1));
     let address = |from: usize| format!("/agents/{}/runs/{}?from={from}#steps", agent.id, run.id);
+    let about = match run.event.as_ref().filter(|event| event.delivery.is_some()) {
+        Some(event) => Some(About::of(&app, event, &person).await?),
+        None => None,
+    };
+    let in_the_way = app.store.connectors_by_name(person.org(), &run.connector).await?.into_keys().next();
     let page = RunPage {
         agent: agent.id.to_string(),
         name: agent.name.clone(),
         state: run.state.as_str(),
         over: run.state.is_over(),
         queued: Moment::new(run.queued_at, now),
-        about: run.event.as_ref().filter(|event| event.delivery.is_some()).map(|event| About::of(event, &person)),
+        about,
         again: Again::of(&agent, &run, &person),
-        link: run.connector.as_ref().map(|connector| format!("/connectors/{connector}")),
+        link: in_the_way.map(|connector| format!("/connectors/{connector}")),
         code: run.code.clone(),
         earlier: (from > 0).then(|| address(from.saturating_sub(STEPS))),
         later: (from + STEPS < total).then(|| address(from + STEPS)),

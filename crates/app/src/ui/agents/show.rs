@@ -22,6 +22,7 @@ use crate::{
     hooks, tools,
     ui::{
         moment::Moment,
+        parts::Choice,
         person::Person,
         trouble::Trouble,
         view::{Here, View},
@@ -40,6 +41,8 @@ const LONGEST_SPEC_BYTES: usize = 12_000;
 pub(super) struct Asked {
     /// To be run for.
     ticket: String,
+    /// On which of its connectors that is.
+    role: String,
     before: String,
     did: String,
 }
@@ -65,7 +68,7 @@ struct AgentPage {
     /// What stands in the field for it.
     ticket: String,
     /// The connectors that the ticket may be on, by role, where there are several.
-    roles: Vec<String>,
+    roles: Vec<Choice>,
     /// It waits for events of connectors that send none.
     deaf: Vec<Deaf>,
     next: Option<Moment>,
@@ -188,11 +191,7 @@ pub(super) async fn show(
         takes_ticket: takes_ticket(&agent),
         searches: matches!(agent.trigger, Trigger::Events(_)) && !takes_ticket(&agent),
         ticket: asked.ticket,
-        roles: if with_tickets.len() > 1 {
-            with_tickets.iter().map(|one| one.role.clone()).collect()
-        } else {
-            Vec::new()
-        },
+        roles: with_tickets.iter().filter(|_| with_tickets.len() > 1).map(|one| role(&asked.role, one)).collect(),
         deaf,
         next: Moment::maybe(agent.due_at, now),
         steps,
@@ -227,6 +226,11 @@ fn news(app: &App, agent: &Agent) -> String {
         None => String::new(),
     };
     format!("{} is {state}.{run}", agent.name)
+}
+
+fn role(chosen: &str, binding: &Binding) -> Choice {
+    let role = &binding.role;
+    Choice { value: role.clone(), word: role.clone(), chosen: role == chosen }
 }
 
 fn bound(app: &App, binding: &Binding) -> Bound {

@@ -10,13 +10,13 @@ use holdfast_core::{
     agent::{RunState, StepOutcome},
     webhook::Topic,
 };
-use holdfast_store::{Delivery, DeliveryFilter, LineFilter, Run, RunTicket, TicketLine};
+use holdfast_store::{Delivery, DeliveryFilter, LineFilter, OnlyOn, Run, RunTicket, TicketLine};
 use serde::Serialize;
 use url::Url;
 
-use super::{Asked, Of, Passed, TypedTicket, badge, query, why};
+use super::{Asked, LinkOf, NO_TICKET, Of, Passed, TypedTicket, badge, query, standing::Facts, why};
 use crate::{
-    agents::manage::tools_of,
+    agents::manage::has_tickets,
     app::App,
     called, hooks,
     mail::text::line,
@@ -32,6 +32,8 @@ use crate::{
 
 /// Of a page.
 const ENTRIES: usize = 25;
+/// Of what people said, the newest; the line on top is made from that.
+const SAID: u32 = 25;
 /// Connectors that a ticket may be on, to choose from.
 const MOST_CONNECTORS: u32 = 20;
 /// Of what an agent wrote, or why it did not; the step's page has all of it.
@@ -53,6 +55,8 @@ struct StoryPage {
     health: Option<Badge>,
     /// The connectors on which there is one of this id, where there are several.
     choices: Vec<Choice>,
+    /// There are more of them.
+    more_choices: bool,
     why: Option<why::Why>,
     /// Nothing tells of what happens there.
     deaf: bool,
@@ -121,6 +125,7 @@ pub(super) async fn show(
         of: None,
         health: None,
         choices: Vec::new(),
+        more_choices: false,
         why: None,
         deaf: false,
         entries: Vec::new(),
@@ -131,31 +136,36 @@ pub(super) async fn show(
         kept,
     };
     let Some(typed) = TypedTicket::read(&asked.ticket) else {
-        page.problem = Some("That names no ticket. Type its number, such as 14 or #14, or paste the link of its page.");
+        page.problem = Some(NO_TICKET);
         return Ok(view(app, person, "Deliveries", &page));
     };
     page.ticket = called::ticket(&typed.ticket);
     let title = format!("Ticket {}", page.ticket);
-    let known = app.store.connectors_of_ticket(person.org(), &typed.ticket, MOST_CONNECTORS).await?;
-    let of_link = match &typed.link {
-        Some(link) => helpdesk_of(app, person, link).await?,
-        None => OfLink::Any,
+    let only = match &typed.link {
+        Some(link) => only_on(app, person, link).await?,
+        None => Some(OnlyOn::Any),
     };
-    if let (OfLink::Nobodys, Some(link)) = (&of_link, &typed.link) {
-        page.elsewhere = link.host_str().map(str::to_owned);
-        return Ok(view(app, person, &title, &page));
-    }
-    let meant: Vec<_> = match (on, &of_link) {
-        (Some(on), _) => known.into_iter().filter(|id| *id == on.connector).collect(),
-        (None, OfLink::One(one)) => known.into_iter().filter(|id| id == one).collect(),
-        (None, _) => known,
+    let only = match (only, on) {
+        (None, _) => {
+            page.elsewhere = typed.link.as_ref().and_then(Url::host_str).map(str::to_owned);
+            return Ok(view(app, person, &title, &page));
+        }
+        // What a link says goes before the page that it was pasted on.
+        (Some(OnlyOn::Connector(of_link)), _) => OnlyOn::Connector(of_link),
+        (Some(OnlyOn::Provider(of_link)), Some(on)) if on.provider != of_link => OnlyOn::Provider(of_link),
+        (Some(_), Some(on)) => OnlyOn::Connector(on.connector.clone()),
+        (Some(any), None) => any,
     };
-    match meant.as_slice() {
-        [] => page.helpdesks = helpdesks(app, person, &typed.ticket, on, &of_link).await?,
+    let known = app.store.connectors_of_ticket(person.org(), &typed.ticket, &only, MOST_CONNECTORS + 1).await?;
+    match known.as_slice() {
+        [] => page.helpdesks = helpdesks(app, person, &typed.ticket, &only).await?,
         [one] => {
             tell(app, person, asked, &RunTicket { connector: one.clone(), ticket: typed.ticket }, &mut page).await?;
         }
         several => {
+            let most = several.len().min(MOST_CONNECTORS as usize);
+            page.more_choices = several.len() > most;
+            let several = &several[..most];
             let names = app.store.connectors_by_name(person.org(), several).await?;
             let choice = |id: &ConnectorId| Choice {
                 value: super::story_of(id.as_str(), &typed.ticket),
@@ -172,29 +182,20 @@ fn view(app: &App, person: &Person, title: &str, page: &StoryPage) -> Response {
     View::of(person, Here::Deliveries, "pages/deliveries/ticket.html", title, page).show(app)
 }
 
-/// Which helpdesk a link is of.
-enum OfLink {
-    /// It does not say: all accounts of its provider have the same addresses.
-    Any,
-    One(ConnectorId),
-    /// One that is not connected here.
-    Nobodys,
-}
-
-async fn helpdesk_of(app: &App, person: &Person, link: &Url) -> Result<OfLink, Trouble> {
-    let mut of_link = OfLink::Any;
-    for provider in app.providers().iter().filter(|one| has_tickets(app, one.about().id)) {
-        let Ok(account) = provider.account(link.as_str()) else { continue };
-        match app.store.find_account(person.org(), provider.about().id, &account.id).await? {
-            Some(found) => return Ok(OfLink::One(found.id)),
-            None => of_link = OfLink::Nobodys,
+/// Where a link says that the ticket is. `None`: on a helpdesk that is not connected here.
+async fn only_on(app: &App, person: &Person, link: &Url) -> Result<Option<OnlyOn>, Trouble> {
+    match LinkOf::read(app, link) {
+        LinkOf::Nothing => Ok(Some(OnlyOn::Any)),
+        LinkOf::Provider(provider) => Ok(Some(OnlyOn::Provider(provider.to_owned()))),
+        LinkOf::Accounts(accounts) => {
+            for (provider, account) in accounts {
+                if let Some(found) = app.store.find_account(person.org(), provider, &account).await? {
+                    return Ok(Some(OnlyOn::Connector(found.id)));
+                }
+            }
+            Ok(None)
         }
     }
-    Ok(of_link)
-}
-
-fn has_tickets(app: &App, provider: &str) -> bool {
-    tools_of(app, provider).iter().any(|tool| tool.name == "get_ticket")
 }
 
 /// Puts together what is known of a ticket on one connector.
@@ -216,14 +217,14 @@ async fn tell(
     let deliveries = app.store.deliveries(person.org(), &filter, cursor.as_deref(), limit).await?;
     let cursor = before.map(|before| format!("run_{before}"));
     let runs = app.store.runs_of_ticket(person.org(), on, cursor.as_deref(), limit).await?;
-    let ids: Vec<_> = runs.iter().map(|(run, _)| &run.id).collect();
+    let ids: Vec<_> = runs.data.iter().map(|(run, _)| &run.id).collect();
     let lines = app.store.lines_of_ticket(&ids, on).await?;
 
     let came = deliveries.data.iter().map(|delivery| of_delivery(delivery, now));
-    let ran = runs.iter().map(|(run, agent)| of_run(run, agent, &lines, now));
+    let ran = runs.data.iter().map(|(run, agent)| of_run(run, agent, &lines, now));
     let mut entries: Vec<_> = came.chain(ran).collect();
     entries.sort_by(|one, other| other.order.cmp(&one.order));
-    let more = entries.len() > ENTRIES || deliveries.next_cursor.is_some();
+    let more = entries.len() > ENTRIES || deliveries.next_cursor.is_some() || runs.next_cursor.is_some();
     entries.truncate(ENTRIES);
     let ticket = ("ticket", on.ticket.as_str());
     let connector = ("connector", on.connector.as_str());
@@ -231,7 +232,11 @@ async fn tell(
     page.older = entries.last().filter(|_| more).map(|last| address(&last.order));
     page.newest = before.map(|_| address(""));
     if before.is_none() {
-        page.why = why::of(app, person, &known, on, &deliveries.data, &runs, &lines).await?;
+        let said = app.store.said_on_ticket(person.org(), on, SAID).await?;
+        let answer = app.store.answer_of_ticket(person.org(), on).await?;
+        let (came, runs, lines) = (&deliveries.data, &runs.data, &lines);
+        page.why =
+            why::of(app, person, &known, on, Facts { said: &said, came, runs, answer: answer.as_ref(), lines }).await?;
     }
     page.entries = entries;
     page.deaf = !hooks::manage::is_told(app, person.org(), &known.provider, &on.connector, now).await?;
@@ -303,6 +308,9 @@ fn of_run(run: &Run, agent: &str, lines: &[TicketLine], now: DateTime<Utc>) -> E
         more: match (&run.actor, &run.event) {
             (Some(actor), _) => format!("asked for by {actor}"),
             (None, Some(_)) => "set off by what came in".to_owned(),
+            (None, None) if run.state == RunState::Succeeded && !own.iter().any(|one| one.tool.is_some()) => {
+                "by its schedule; of its runs that wrote nothing here the newest alone is shown".to_owned()
+            }
             (None, None) => "by its schedule".to_owned(),
         },
         lines: told,
@@ -341,22 +349,22 @@ fn quote(one: &TicketLine) -> Option<String> {
 }
 
 /// The helpdesks that could know of a ticket of which nothing has come in.
-async fn helpdesks(
-    app: &Arc<App>,
-    person: &Person,
-    ticket: &str,
-    on: Option<&Snapshot>,
-    of_link: &OfLink,
-) -> Result<Vec<Helpdesk>, Trouble> {
+async fn helpdesks(app: &Arc<App>, person: &Person, ticket: &str, only: &OnlyOn) -> Result<Vec<Helpdesk>, Trouble> {
     let now = app.seams.clock.now();
-    let one = match (on, of_link) {
-        (Some(on), _) => Some(on.connector.clone()),
-        (None, OfLink::One(one)) => Some(one.clone()),
-        _ => None,
+    let search = match only {
+        OnlyOn::Connector(id) => Some(id.to_string()),
+        OnlyOn::Any | OnlyOn::Provider(_) => None,
     };
-    let filter = LineFilter { search: one.as_ref().map(ToString::to_string), ..LineFilter::default() };
-    let all = app.store.connector_lines(person.org(), &filter, None, u64::from(MOST_CONNECTORS)).await?.data;
-    let all: Vec<_> = all.into_iter().filter(|line| has_tickets(app, &line.provider)).collect();
+    let is_meant = |id: &str| has_tickets(app, id) && !matches!(only, OnlyOn::Provider(only) if only != id);
+    let mut all = Vec::new();
+    let providers: Vec<_> = app.providers().iter().map(|one| one.about().id).filter(|id| is_meant(id)).collect();
+    for provider in providers {
+        let filter =
+            LineFilter { provider: Some(provider.to_owned()), search: search.clone(), ..LineFilter::default() };
+        let left = (MOST_CONNECTORS as usize).saturating_sub(all.len());
+        let found = app.store.connector_lines(person.org(), &filter, None, u64::from(MOST_CONNECTORS)).await?.data;
+        all.extend(found.into_iter().take(left));
+    }
     let ids: Vec<_> = all.iter().map(|line| &line.id).collect();
     let mirrored = app.store.mirrored_ticket(&ids, ticket).await?;
     let mut helpdesks = Vec::with_capacity(all.len());

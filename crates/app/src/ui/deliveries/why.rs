@@ -4,18 +4,20 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use holdfast_core::{
-    ConnectorId, Health, Role, Snapshot,
-    agent::{RunState, StepOutcome, StopReason},
+    AgentId, ConnectorId, Health, Role, Snapshot,
+    agent::{RunState, StopReason},
     ports::StoreError,
 };
-use holdfast_store::{Agent, Delivery, DeliveryState, PassedOver, Run, RunTicket, TicketLine, WhyNoRun};
+use holdfast_store::{Delivery, DeliveryState, PassedOver, Run, RunTicket, TicketLine, WhyNoRun};
 use serde::Serialize;
 
 use super::{
-    story::{name, order, reason_words, reasons},
+    standing::{Facts, Standing, did_write, was_paused},
+    story::{name, reason_words, reasons},
     why_not,
 };
 use crate::{
+    agents::manage::with_tickets,
     app::App,
     ui::{moment::Moment, person::Person},
     words::{BAD, GOOD, IDLE, Tone, WARN},
@@ -62,73 +64,104 @@ impl Why {
     }
 }
 
-/// A reply that the customer sees.
-fn is_answer(one: &TicketLine) -> bool {
-    let is_public = one.input.as_ref().is_some_and(|input| input["public"] == true);
-    one.tool.as_deref() == Some("reply_to_ticket") && is_public
+/// An agent that missed a ticket in a pause, as it is now.
+struct Now {
+    id: AgentId,
+    paused: bool,
+    /// Under which role it is bound to the ticket's connector; `None`: it is not, any more.
+    role: Option<String>,
 }
 
-/// What a ticket's line is made from.
+/// A connector that does not work.
+struct Broken {
+    id: ConnectorId,
+    name: String,
+    health: Health,
+}
+
+/// What a ticket's line is made from, beside how it stands.
 struct Case<'a> {
-    app: &'a Arc<App>,
-    person: &'a Person,
-    known: &'a Snapshot,
+    /// What its connector is called.
+    name: String,
+    health: Health,
     on: &'a RunTicket,
     lines: &'a [TicketLine],
+    /// Who reads it.
+    reader: Role,
+    paused: Option<Now>,
+    broken: Option<Broken>,
     now: DateTime<Utc>,
 }
 
-/// By the newest that came in, and the runs since. `None`: nothing is known.
+/// By what was said last, and the runs since. `None`: nothing is known.
 pub(super) async fn of(
     app: &Arc<App>,
     person: &Person,
     known: &Snapshot,
     on: &RunTicket,
-    deliveries: &[Delivery],
-    runs: &[(Run, String)],
-    lines: &[TicketLine],
+    facts: Facts<'_>,
 ) -> Result<Option<Why>, StoreError> {
-    let case = Case { app, person, known, on, lines, now: app.seams.clock.now() };
-    let first = deliveries.iter().find(|one| one.same_as.is_none() || one.passed_over.is_some());
-    let newest = first.or(deliveries.first());
-    let since = newest.map(|newest| order(newest.id.as_str()));
-    let own = |run: &Run| {
-        run.event
-            .as_ref()
-            .and_then(|event| event.delivery.as_ref())
-            .is_some_and(|id| newest.is_some_and(|one| one.id == *id))
+    let Some(standing) = Standing::of(facts) else { return Ok(None) };
+    let paused = match standing.paused() {
+        Some(agent) => app.store.find_agent(person.org(), agent.as_str()).await?,
+        None => None,
     };
-    let tried: Vec<_> = runs
-        .iter()
-        .filter(|(run, _)| !run.dry && (own(run) || since.is_none_or(|since| order(run.id.as_str()) > since)))
-        .collect();
-    if let Some((run, agent)) = tried.iter().find(|(run, _)| case.did(run, is_answer)) {
-        return Ok(Some(Why::new(GOOD, format!("{agent} answered it {}.", case.when(run))).with_run(run)));
-    }
-    if let Some(why) = newest.and_then(|newest| case.not_worked_off(newest)) {
-        return Ok(Some(why));
-    }
-    if let Some((run, agent)) = tried.iter().find(|(run, _)| run.state != RunState::Succeeded) {
-        return case.not_succeeded(run, agent).await.map(Some);
-    }
-    let worked = tried.iter().find(|(run, _)| case.did(run, |_| true));
-    if let Some((run, agent)) = worked.or(tried.first()) {
-        return Ok(Some(case.no_answer(run, agent)));
-    }
-    if let Some(newest) = newest {
-        return case.set_nobody_off(newest).await.map(Some);
-    }
-    let dry = runs.first().map(|(run, agent)| {
-        Why::new(IDLE, format!("{agent} was tried on it in a dry run alone, which changes nothing.")).with_run(run)
+    let paused = paused.map(|agent| {
+        let role = with_tickets(app, &agent).iter().find(|one| one.connector == on.connector).map(|one| &one.role);
+        Now { role: role.cloned(), paused: agent.paused.is_some(), id: agent.id }
     });
-    Ok(dry)
+    let in_the_way = match standing {
+        Standing::NotSucceeded(run, _) => run.connector.as_ref(),
+        _ => None,
+    };
+    let broken = match in_the_way {
+        Some(id) => app.engine.snapshot(id).await.ok().flatten(),
+        None => None,
+    };
+    let broken = broken.filter(|found| found.org == *person.org() && found.health != Health::Connected);
+    let case = Case {
+        name: name(app, known),
+        health: known.health,
+        on,
+        lines: facts.lines,
+        reader: person.user.role,
+        paused,
+        broken: broken.map(|found| Broken {
+            id: found.connector.clone(),
+            name: name(app, &found),
+            health: found.health,
+        }),
+        now: app.seams.clock.now(),
+    };
+    Ok(Some(case.why(standing)))
+}
+
+/// What a person does with a connector that does not work.
+fn reconnect(name: &str, health: Health) -> String {
+    let word = if health == Health::Pending { "Connect" } else { "Reconnect" };
+    format!("{word} {name}")
 }
 
 impl Case<'_> {
-    /// Whether a run wrote something of this kind.
-    fn did(&self, run: &Run, what: impl Fn(&TicketLine) -> bool) -> bool {
-        let done = |one: &TicketLine| one.tool.is_some() && one.outcome == Some(StepOutcome::Done);
-        self.lines.iter().any(|one| one.run == run.id && done(one) && what(one))
+    fn why(&self, standing: Standing<'_>) -> Why {
+        match standing {
+            Standing::Answered { run, agent, doubt } => {
+                let doubt = if doubt {
+                    " What came in since does not say who wrote it, and is perhaps that answer itself."
+                } else {
+                    ""
+                };
+                Why::new(GOOD, format!("{agent} answered it {}.{doubt}", self.when(run))).with_run(run)
+            }
+            Standing::NotWorkedOff(newest) => self.not_worked_off(newest),
+            Standing::NotSucceeded(run, agent) => self.not_succeeded(run, agent),
+            Standing::NoAnswer(run, agent) => self.no_answer(run, agent),
+            Standing::NobodySetOff(newest) => self.nobody_set_off(newest),
+            Standing::TriedDry(run, agent) => {
+                let words = format!("{agent} was tried on it in a dry run alone, which changes nothing.");
+                Why::new(IDLE, words).with_run(run)
+            }
+        }
     }
 
     fn when(&self, run: &Run) -> String {
@@ -137,131 +170,113 @@ impl Case<'_> {
 
     /// The connector in the way, and where it is mended.
     fn needs(&self, what: &str) -> Option<Why> {
-        let reason = StopReason::of(self.known.health)?;
-        let name = name(self.app, self.known);
-        let words = format!("{what}, since {}. It goes on by itself once that is mended.", reason.words(&name));
-        Some(Why::new(WARN, words).link(self.reconnect(&name), format!("/connectors/{}", self.on.connector)))
+        let reason = StopReason::of(self.health)?;
+        let words = format!("{what}, since {}. It goes on by itself once that is mended.", reason.words(&self.name));
+        let label = reconnect(&self.name, self.health);
+        Some(Why::new(WARN, words).link(label, format!("/connectors/{}", self.on.connector)))
     }
 
-    fn reconnect(&self, name: &str) -> String {
-        match self.known.health {
-            Health::Pending => format!("Connect {name}"),
-            _ => format!("Reconnect {name}"),
-        }
-    }
-
-    fn not_worked_off(&self, newest: &Delivery) -> Option<Why> {
+    fn not_worked_off(&self, newest: &Delivery) -> Why {
         let to_job = |why: Why| match &newest.job {
             Some(job) => why.link("To its job", format!("/jobs/{job}")),
             None => why,
         };
-        match newest.state {
-            DeliveryState::Processed | DeliveryState::Unreadable => None,
-            DeliveryState::Parked | DeliveryState::Received => {
-                let waits = self.needs("What came in last waits");
-                Some(waits.unwrap_or_else(|| {
-                    to_job(Why::new(IDLE, "What came in last has not been worked off yet; its turn comes."))
-                }))
-            }
-            DeliveryState::Failed => {
-                let detail = newest.detail.as_deref().unwrap_or("its job was given up");
-                Some(to_job(Why::new(BAD, format!("What came in last was not worked off: {detail}"))))
-            }
+        if newest.state == DeliveryState::Failed {
+            let detail = newest.detail.as_deref().unwrap_or("its job was given up");
+            return to_job(Why::new(BAD, format!("What came in last was not worked off: {detail}")));
         }
+        self.needs("What came in last waits")
+            .unwrap_or_else(|| to_job(Why::new(IDLE, "What came in last has not been worked off yet; its turn comes.")))
     }
 
-    async fn not_succeeded(&self, run: &Run, agent: &str) -> Result<Why, StoreError> {
+    fn not_succeeded(&self, run: &Run, agent: &str) -> Why {
         let detail = run.detail.as_deref().map(|detail| format!(" {detail}")).unwrap_or_default();
         let job = run.event.as_ref().and_then(|event| event.job.as_ref());
-        let why = match run.state {
-            RunState::Running => return Ok(Why::new(IDLE, format!("{agent} is working on it.")).with_run(run)),
+        let mut why = match run.state {
+            RunState::Running => return Why::new(IDLE, format!("{agent} is working on it.")).with_run(run),
             RunState::Queued => match self.needs(&format!("{agent}'s run waits")) {
-                Some(why) => return Ok(why.with_run(run)),
+                Some(why) => return why.with_run(run),
                 None if detail.is_empty() => Why::new(IDLE, format!("{agent} is to run next.")),
                 None => Why::new(WARN, format!("{agent} was set off, and waits.{detail}")),
             },
-            RunState::Stopped if run.code.as_deref() == Some("agent_paused") => {
+            _ if was_paused(run) => {
                 let why = Why::new(WARN, format!("{agent} was set off, and did nothing: it was paused before."));
-                let now = self.app.store.find_agent(self.person.org(), run.agent.as_str()).await?;
-                return Ok(self.after_a_pause(why, now.as_ref(), agent).with_run(run));
+                return self.after_a_pause(why, agent).with_run(run);
             }
             RunState::Stopped => Why::new(WARN, format!("{agent} was set off, and stopped.{detail}")),
             _ => Why::new(BAD, format!("{agent} was set off, and its run failed.{detail}")),
         };
-        let mut why = match &run.connector {
-            Some(connector) => self.mend(why, connector).await?,
-            None => why,
-        };
-        if let (Some(job), true) = (job, run.state.is_over() && self.person.may(Role::Member)) {
+        if let Some(broken) = &self.broken {
+            why = why.link(reconnect(&broken.name, broken.health), format!("/connectors/{}", broken.id));
+        }
+        if let (Some(job), true) = (job, run.state.is_over() && self.reader >= Role::Member) {
             why = why.post("Try again", format!("/jobs/{job}/retry"));
         }
-        Ok(why.with_run(run).with_agent(run, agent))
-    }
-
-    /// With the way to a connector, where it does not work.
-    async fn mend(&self, why: Why, connector: &ConnectorId) -> Result<Why, StoreError> {
-        let broken = self.app.engine.snapshot(connector).await.ok().flatten();
-        let broken = broken.filter(|found| found.org == *self.person.org() && found.health != Health::Connected);
-        Ok(match broken {
-            Some(found) => {
-                why.link(format!("Reconnect {}", name(self.app, &found)), format!("/connectors/{connector}"))
-            }
-            None => why,
-        })
+        why.with_run(run).with_agent(run, agent)
     }
 
     fn no_answer(&self, run: &Run, agent: &str) -> Why {
         let reason = reasons(run, self.lines).last().map(|one| format!(" {}.", reason_words(one))).unwrap_or_default();
-        let wrote = if self.did(run, |_| true) { "wrote no answer to the customer" } else { "wrote nothing" };
+        let wrote = if did_write(run, self.lines) { "wrote no answer to the customer" } else { "wrote nothing" };
         let words = format!("{agent} went through it {}, and {wrote}.{reason}", self.when(run));
         Why::new(IDLE, words).with_run(run).with_agent(run, agent)
     }
 
-    async fn set_nobody_off(&self, newest: &Delivery) -> Result<Why, StoreError> {
+    fn nobody_set_off(&self, newest: &Delivery) -> Why {
         let Some(passed) = &newest.passed_over else {
-            let detail = newest.detail.as_deref().unwrap_or("What came in last set no agent off.");
-            return Ok(Why::new(IDLE, detail));
+            return Why::new(IDLE, newest.detail.as_deref().unwrap_or("What came in last set no agent off."));
         };
         let by = |why: WhyNoRun| passed.iter().filter(move |one| one.why == why);
         if let Some(paused) = by(WhyNoRun::Paused).next() {
             let names: Vec<_> = by(WhyNoRun::Paused).map(|one| one.name.as_str()).collect();
             let was = if names.len() == 1 { "was" } else { "were" };
-            let why =
-                Why::new(WARN, format!("No agent was set off: {} {was} paused when it came in.", names.join(", ")));
-            let now = self.app.store.find_agent(self.person.org(), paused.agent.as_str()).await?;
-            return Ok(self.after_a_pause(why, now.as_ref(), &paused.name));
+            let words = format!("No agent was set off: {} {was} paused when it came in.", names.join(", "));
+            return self.after_a_pause(Why::new(WARN, words), &paused.name);
         }
         if by(WhyNoRun::OurOwn).next().is_some() {
             let words = "What came in last was written by this connector itself, and that sets no agent off.";
-            return Ok(Why::new(IDLE, words));
+            return Why::new(IDLE, words);
         }
         let Some(first) = passed.first() else {
-            let name = name(self.app, self.known);
-            let why = Why::new(WARN, format!("No agent was set off: none works with {name}."));
-            return Ok(if self.person.may(Role::Admin) { why.link("Make an agent", "/agents/new") } else { why });
+            let why = Why::new(WARN, format!("No agent was set off: none works with {}.", self.name));
+            return if self.reader >= Role::Admin { why.link("Make an agent", "/agents/new") } else { why };
         };
         let each = |one: &PassedOver| format!("{} {}", one.name, why_not(one.why));
         let all: Vec<_> = passed.iter().map(each).collect();
-        let why = Why::new(WARN, format!("No agent was set off: {}.", all.join("; ")));
-        Ok(if self.person.may(Role::Admin) {
-            why.link(format!("Change when {} runs", first.name), format!("/agents/{}/edit", first.agent))
+        let words = format!("No agent was set off: {}.", all.join("; "));
+        let Some(other) = passed.iter().find(|one| one.why != WhyNoRun::ToldBefore) else {
+            return Why::new(IDLE, words).link(format!("To {}", first.name), format!("/agents/{}", first.agent));
+        };
+        let why = Why::new(WARN, words);
+        if self.reader >= Role::Admin {
+            why.link(format!("Change when {} runs", other.name), format!("/agents/{}/edit", other.agent))
         } else {
-            why.link(format!("To {}", first.name), format!("/agents/{}", first.agent))
-        })
+            why.link(format!("To {}", other.name), format!("/agents/{}", other.agent))
+        }
     }
 
     /// What is left to do for a ticket that an agent has missed in a pause.
-    fn after_a_pause(&self, mut why: Why, now: Option<&Agent>, agent: &str) -> Why {
-        let Some(now) = now else { return why };
-        let page = format!("/agents/{}{}", now.id, super::query(&[("ticket", &self.on.ticket)]));
-        if now.paused.is_some() && self.person.may(Role::Admin) {
+    fn after_a_pause(&self, mut why: Why, agent: &str) -> Why {
+        let Some(now) = &self.paused else { return why };
+        let ticket = ("ticket", self.on.ticket.as_str());
+        let role = ("role", now.role.as_deref().unwrap_or_default());
+        let page = format!("/agents/{}{}", now.id, super::query(&[ticket, role]));
+        let runs = !now.paused && now.role.is_some() && self.reader >= Role::Member;
+        if now.role.is_none() {
+            why.words = format!("{} It does not work with {} any more.", why.words, self.name);
+        } else if runs {
+            why.words.push_str(" It runs again; what it has missed it does when you run it for this ticket.");
+        } else if !now.paused {
+            why.words.push_str(" It runs again; what it has missed it does when a member runs it for this ticket.");
+        } else if self.reader >= Role::Admin {
             why.words.push_str(" Resume it; what it has missed it does when you run it for this ticket.");
             why = why.post(format!("Resume {agent}"), format!("/agents/{}/resume", now.id));
-        } else if now.paused.is_some() {
-            why.words.push_str(" An admin can resume it.");
         } else {
-            why.words.push_str(" It runs again; what it has missed it does when you run it for this ticket.");
+            why.words.push_str(" An admin can resume it.");
         }
-        why.link(if now.paused.is_some() { format!("To {agent}") } else { format!("Run {agent} for it") }, page)
+        why.link(if runs { format!("Run {agent} for it") } else { format!("To {agent}") }, page)
     }
 }
+
+#[cfg(test)]
+mod tests;
