@@ -106,6 +106,10 @@ async fn a_ticket_without_an_answer_says_why_and_what_to_do(db: Arc<Database>) {
     };
 
     has(&asked(&admin, "the printer").await, &["That names no ticket"]);
+    // Shops have no tickets, and come before it by name.
+    for shop in 0..21 {
+        let _shop = app.import_of("shopify", &format!("aa-{shop}")).await;
+    }
     let nothing = asked(&admin, "42").await;
     has(&nothing, &["Nothing has come in about <bdi>#42</bdi>", &format!("/connectors/{}/webhook", hook.connector)]);
     has(&asked(&admin, "https://other.zendesk.com/agent/tickets/42").await, &["No connector of yours is for", "other"]);
@@ -203,6 +207,8 @@ async fn a_number_that_several_helpdesks_have_is_asked_for(db: Arc<Database>) {
     let both = patch(&app, &of_acme, json!({ "connectors": bound })).await.expect(200).text_of("id");
     let _asked = member.submit(&page, &act, &[("ticket", foreign), ("role", "main")]).await;
     assert_eq!(runs(&app, &both).await[0]["event"]["role"], "other", "the link says where it is");
+    assert_eq!(app.app.run_due_agents().await.unwrap(), 1);
+    let _over = ended(&app, &both, 1).await;
     let page = member.open(&format!("/agents/{both}?ticket=42&role=other")).await;
     has(&page, &["<option selected>other</option>"]);
 }

@@ -232,3 +232,46 @@ pub(crate) fn sign_in_address(back: &str) -> String {
     let query = url::form_urlencoded::Serializer::new(String::new()).append_pair("next", back).finish();
     format!("/sign-in?{query}")
 }
+
+#[cfg(test)]
+mod tests {
+    use chrono::DateTime;
+    use holdfast_store::{BrowserSession, User};
+
+    use super::*;
+
+    #[test]
+    fn the_way_on_is_kept_for_whoever_sees_it() {
+        let user = User {
+            id: "usr_1".to_owned(),
+            org: "org_1".into(),
+            org_name: "Acme".to_owned(),
+            email: "ada@acme.test".to_owned(),
+            name: None,
+            role: Role::Member,
+            operator: false,
+            password_hash: None,
+            created_at: DateTime::UNIX_EPOCH,
+            second_factor: false,
+            second_factor_required: false,
+        };
+        let session = BrowserSession {
+            id: "ses_1".to_owned(),
+            user: user.id.clone(),
+            also: Vec::new(),
+            by_provider: false,
+            browser: None,
+            created_at: DateTime::UNIX_EPOCH,
+            seen_at: DateTime::UNIX_EPOCH,
+            expires_at: DateTime::UNIX_EPOCH,
+        };
+        let person = Person { user, session, vouched: false, csrf: String::new(), demo: None };
+        let (status, words) = (StatusCode::CONFLICT, String::new);
+        let nobodys = Trouble::Told { status, title: words(), way_on: words(), way: None, person: None };
+
+        let seen = nobodys.leading_to("Back", "/agents").seen_by(&person);
+
+        assert_eq!(seen.person().map(|person| person.user.id.as_str()), Some("usr_1"));
+        assert_eq!(seen.way().map(|way| way.href.as_str()), Some("/agents"));
+    }
+}
