@@ -163,7 +163,7 @@ async fn a_run_that_goes_through_tickets_says_which(db: Arc<Database>) {
     let story = asked(&viewer, link).await;
     has(&story, &["Sweeper went through it", "and wrote nothing. Leave a note: its condition did not hold."]);
 
-    app.call(Method::DELETE, &format!("/connectors/{connector}"), Some(&app.key), None).await.expect(204);
+    let _gone = app.call(Method::DELETE, &format!("/connectors/{connector}"), Some(&app.key), None).await.expect(204);
     for page in [&format!("/agents/{agent}"), &format!("/agents/{agent}/runs/{}", run["id"].as_str().unwrap())] {
         let page = viewer.open(page).await;
         assert!(!page.text.contains("&amp;ticket="), "{}", page.text);

@@ -129,9 +129,9 @@ pub use unfinished::Moved;
 pub use usage::Used;
 pub use users::{EmailTaken, FirstUser, NewUser, User};
 pub use webhooks::{
-    Arrived, By, Dedupe, Delivery, DeliveryFilter, DeliveryState, DueLook, Endpoint, Known, Looked, NewEndpoint,
-    NewlyConnected, Owner, Pace, PassedOver, Receiver, Rejection, Rejections, Subscribed, TakenDelivery, Threshold,
-    TurnedAway, WhyNoRun, WorkedOff,
+    Arrived, Dedupe, Delivery, DeliveryFilter, DeliveryState, DueLook, Endpoint, Known, Looked, NewEndpoint,
+    NewlyConnected, Owner, Pace, PassedOver, Receiver, Rejection, Rejections, SaidBy, Subscribed, TakenDelivery,
+    Threshold, TurnedAway, WhyNoRun, WorkedOff,
 };
 
 pub use holdfast_core::ports::StoreError;

@@ -32,7 +32,7 @@ use crate::{
     timeline::{self, Entry},
 };
 
-pub use read::{By, Delivery, DeliveryFilter};
+pub use read::{Delivery, DeliveryFilter, SaidBy};
 pub use refused::{Rejection, Rejections, Threshold, TurnedAway};
 pub use subscriptions::{DueLook, Looked, NewlyConnected, Pace, Subscribed};
 pub use taken::{Arrived, Dedupe, DeliveryState, TakenDelivery};

@@ -18,7 +18,7 @@ use crate::{
 
 /// Who did what a delivery tells of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum By {
+pub enum SaidBy {
     /// The connector's own user, or a program.
     Us,
     /// Somebody else who works there. Of some providers that may be the connector's user too.
@@ -29,7 +29,7 @@ pub enum By {
     Unknown,
 }
 
-impl By {
+impl SaidBy {
     /// By the word and the id of the author, and the id of the connector's own user.
     pub(crate) fn of(author: Option<&str>, id: Option<&str>, own: Option<&str>) -> Self {
         match (author, id) {
@@ -65,7 +65,7 @@ pub struct Delivery {
     /// What it is about there.
     pub subject: Option<String>,
     /// Who did it.
-    pub by: By,
+    pub by: SaidBy,
     /// Where it is.
     pub state: DeliveryState,
     /// Why it is there.
@@ -137,7 +137,7 @@ impl TryFrom<Row> for Delivery {
             state: DeliveryState::parse(&row.state).ok_or_else(|| nonsense("deliveries", "state", &row.id))?,
             // Words of a newer release that are not known here are no reason to show nothing.
             passed_over: row.passed_over.and_then(|all| serde_json::from_value(all).ok()),
-            by: By::of(row.author.as_deref(), row.author_id.as_deref(), row.own_id.as_deref()),
+            by: SaidBy::of(row.author.as_deref(), row.author_id.as_deref(), row.own_id.as_deref()),
             id: row.id.into(),
             connector: row.connector_id.into(),
             connector_name: row.connector_name,

@@ -23,7 +23,7 @@ use crate::{
     runs::BRAKE,
     sql::{self, failed, micros, values},
     store::Store,
-    webhooks::By,
+    webhooks::SaidBy,
 };
 
 #[derive(FromQueryResult)]
@@ -60,7 +60,7 @@ impl Happened {
     /// Whether the connector itself did it: what an agent writes is no news to agents.
     fn is_our_own(&self) -> bool {
         let ours = self.identity.as_ref().and_then(|identity| identity.get("id")).and_then(Value::as_str);
-        By::of(self.author.as_deref(), self.author_id.as_deref(), ours) == By::Us
+        SaidBy::of(self.author.as_deref(), self.author_id.as_deref(), ours) == SaidBy::Us
     }
 }
 

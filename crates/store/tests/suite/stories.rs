@@ -9,7 +9,7 @@ use holdfast_core::{
     webhook::{Author, Event, Key, Topic},
 };
 use holdfast_store::{
-    Began, By, DeliveryFilter, End, NewAgent, OnlyOn, RunStep, RunTicket, Store, TakenDelivery, WhyNoRun, WorkedOff,
+    Began, DeliveryFilter, End, NewAgent, OnlyOn, RunStep, RunTicket, SaidBy, Store, TakenDelivery, WhyNoRun, WorkedOff,
 };
 use serde_json::json;
 
@@ -159,23 +159,26 @@ async fn what_a_connector_wrote_itself_is_told_from_what_people_said(db: Arc<Tes
     db.execute("UPDATE connectors SET identity = '{\"id\": \"7\"}'").await;
     assert_eq!(store.work_off_event(&unclear, 20, false, moment(3)).await.unwrap(), WorkedOff::Yes);
     for (key, author, by) in [
-        ("evt-1", Author::Staff(id()), By::Us),
-        ("evt-2", Author::Somebody("7".to_owned()), By::Us),
-        ("evt-3", Author::Program, By::Us),
-        ("evt-4", Author::Unknown, By::Unknown),
-        ("evt-5", Author::Staff(None), By::Staff),
-        ("evt-6", Author::Somebody("8".to_owned()), By::Customer),
-        ("evt-7", Author::Customer(Some("8".to_owned())), By::Customer),
+        ("evt-1", Author::Staff(id()), SaidBy::Us),
+        ("evt-2", Author::Somebody("7".to_owned()), SaidBy::Us),
+        ("evt-3", Author::Program, SaidBy::Us),
+        ("evt-4", Author::Unknown, SaidBy::Unknown),
+        ("evt-5", Author::Staff(None), SaidBy::Staff),
+        ("evt-6", Author::Somebody("8".to_owned()), SaidBy::Customer),
+        ("evt-7", Author::Customer(Some("8".to_owned())), SaidBy::Customer),
     ] {
         let (delivery, _) = come(replied(key, author), false).await;
         let kept = store.find_delivery(&org, delivery.as_str()).await.unwrap().unwrap();
-        let why = if by == By::Us { WhyNoRun::OurOwn } else { WhyNoRun::OtherEvents };
+        let why = if by == SaidBy::Us { WhyNoRun::OurOwn } else { WhyNoRun::OtherEvents };
         let passed: Vec<_> = kept.passed_over.iter().flatten().map(|passed| passed.why).collect();
         assert_eq!((kept.by, passed), (by, vec![why]), "{key}");
     }
 
     let on = RunTicket { connector, ticket: "42".to_owned() };
     let said = store.said_on_ticket(&org, &on, 10).await.unwrap();
-    assert_eq!(said.iter().map(|one| one.by).collect::<Vec<_>>(), [By::Customer, By::Customer, By::Staff, By::Unknown]);
+    assert_eq!(
+        said.iter().map(|one| one.by).collect::<Vec<_>>(),
+        [SaidBy::Customer, SaidBy::Customer, SaidBy::Staff, SaidBy::Unknown]
+    );
     assert_eq!(store.deliveries(&org, &DeliveryFilter::default(), None, 20).await.unwrap().data.len(), 8);
 }

@@ -7,7 +7,7 @@ use holdfast_core::{
     agent::{RunState, StepOutcome},
     webhook::Topic,
 };
-use holdfast_store::{By, Delivery, DeliveryState, Run, TicketLine, WhyNoRun};
+use holdfast_store::{Delivery, DeliveryState, Run, SaidBy, TicketLine, WhyNoRun};
 
 use super::story::order;
 
@@ -51,12 +51,13 @@ impl<'a> Standing<'a> {
         let newest = facts.said.first().or_else(came);
         // A reply of which nobody knows who wrote it may be our own.
         let by_customer =
-            |one: &&Delivery| one.by == By::Customer || Topic::parse(&one.topic) == Some(Topic::TicketCreated);
+            |one: &&Delivery| one.by == SaidBy::Customer || Topic::parse(&one.topic) == Some(Topic::TicketCreated);
         let asked = facts.said.iter().find(by_customer);
         if let Some((run, agent)) = facts.answer
             && asked.is_none_or(|asked| is_since(run, asked))
         {
-            let in_doubt = |one: &&Delivery| one.by == By::Unknown && order(one.id.as_str()) > order(run.id.as_str());
+            let in_doubt =
+                |one: &&Delivery| one.by == SaidBy::Unknown && order(one.id.as_str()) > order(run.id.as_str());
             let doubt = facts.said.iter().find(in_doubt);
             let trouble = doubt.and_then(|doubt| not_worked_off(doubt).or_else(|| facts.not_succeeded(Some(doubt))));
             return Some(trouble.unwrap_or(Self::Answered { run, agent, doubt: doubt.is_some() }));

@@ -1,9 +1,9 @@
-use holdfast_store::{By, RunEvent};
+use holdfast_store::{RunEvent, SaidBy};
 use serde_json::{Value, json};
 
 use super::*;
 
-fn came(order: u32, topic: &str, by: By) -> Delivery {
+fn came(order: u32, topic: &str, by: SaidBy) -> Delivery {
     Delivery {
         id: format!("dlv_{order:04}").as_str().into(),
         connector: "con_1".into(),
@@ -30,7 +30,7 @@ fn came(order: u32, topic: &str, by: By) -> Delivery {
 
 fn passing(order: u32, why: WhyNoRun) -> Delivery {
     let passed = PassedOver { agent: "agt_1".into(), name: "Noting".to_owned(), why };
-    Delivery { passed_over: Some(vec![passed]), ..came(order, "created", By::Customer) }
+    Delivery { passed_over: Some(vec![passed]), ..came(order, "created", SaidBy::Customer) }
 }
 
 fn run(order: u32, agent: &str, state: RunState) -> (Run, String) {
@@ -92,30 +92,30 @@ fn case(on: &RunTicket) -> Case<'_> {
 
 #[test]
 fn an_answer_after_the_customers_last_word_is_an_answer_whatever_came_after() {
-    let created = || came(1, "created", By::Unknown);
+    let created = || came(1, "created", SaidBy::Unknown);
     let answer = || Some(run(2, "Answering", RunState::Succeeded));
     let of = |said: Vec<Delivery>| Known { said, runs: answer().into_iter().collect(), answer: answer(), came: vec![] };
     let told = |known: &Known| known.told(&case(&on())).0;
 
     // The echo of a helpdesk that says who wrote it is nothing that was said; an update is not either.
     let mut updated = of(vec![created()]);
-    updated.came = vec![came(4, "changed", By::Unknown), came(3, "replied", By::Us), created()];
+    updated.came = vec![came(4, "changed", SaidBy::Unknown), came(3, "replied", SaidBy::Us), created()];
     assert!(told(&updated).starts_with("Answering answered it"), "{}", told(&updated));
     assert!(!told(&updated).contains("What came in since"));
     // Where it says nothing, or staff, it is one all the same.
-    let echo = of(vec![came(3, "replied", By::Unknown), created()]);
+    let echo = of(vec![came(3, "replied", SaidBy::Unknown), created()]);
     assert!(told(&echo).contains("answered it") && told(&echo).contains("perhaps that answer itself"));
-    let staff = of(vec![came(3, "replied", By::Staff), created()]);
+    let staff = of(vec![came(3, "replied", SaidBy::Staff), created()]);
     assert!(told(&staff).contains("answered it") && !told(&staff).contains("perhaps"));
     // The first word is forgotten by now.
-    assert!(told(&of(vec![came(3, "replied", By::Unknown)])).contains("answered it"));
+    assert!(told(&of(vec![came(3, "replied", SaidBy::Unknown)])).contains("answered it"));
 
-    let mut again = of(vec![came(3, "replied", By::Customer), created()]);
+    let mut again = of(vec![came(3, "replied", SaidBy::Customer), created()]);
     again.said[0].passed_over = passing(3, WhyNoRun::OtherEvents).passed_over;
     assert_eq!(told(&again), "No agent was set off: Noting waits for other events.");
-    let waits = Delivery { state: DeliveryState::Received, ..came(3, "replied", By::Unknown) };
+    let waits = Delivery { state: DeliveryState::Received, ..came(3, "replied", SaidBy::Unknown) };
     assert!(told(&of(vec![waits, created()])).contains("has not been worked off yet"));
-    let mut failed = of(vec![came(3, "replied", By::Unknown), created()]);
+    let mut failed = of(vec![came(3, "replied", SaidBy::Unknown), created()]);
     failed.runs.insert(0, run(4, "Answering", RunState::Failed));
     assert!(told(&failed).contains("its run failed"), "{}", told(&failed));
 }
@@ -142,7 +142,7 @@ fn who_was_passed_over_is_told_with_what_to_do() {
         assert!(told.contains(words), "{told}");
         assert_eq!(acts, act.into_iter().collect::<Vec<_>>(), "{why:?}");
     }
-    let nobody = Known { said: vec![came(1, "created", By::Customer)], ..Known::default() };
+    let nobody = Known { said: vec![came(1, "created", SaidBy::Customer)], ..Known::default() };
     let (told, acts) = nobody.told(&case(&on()));
     assert!(told.contains("none works with acme.zendesk.com"), "{told}");
     assert_eq!(acts, ["Make an agent"]);
@@ -152,7 +152,7 @@ fn who_was_passed_over_is_told_with_what_to_do() {
 #[test]
 fn the_newest_run_of_each_agent_counts() {
     let since =
-        |runs: Vec<(Run, String)>| Known { said: vec![came(1, "created", By::Customer)], runs, ..Known::default() };
+        |runs: Vec<(Run, String)>| Known { said: vec![came(1, "created", SaidBy::Customer)], runs, ..Known::default() };
     for (runs, words) in [
         (vec![run(2, "One", RunState::Failed)], "One was set off, and its run failed."),
         (vec![run(2, "One", RunState::Running)], "One is working on it."),
