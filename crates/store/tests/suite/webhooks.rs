@@ -90,7 +90,12 @@ fn id(id: &str) -> Event {
     event(Key::Id(id.to_owned()))
 }
 
-pub(crate) async fn take(store: &Store, (endpoint, receiver): &(Endpoint, Receiver), event: &Event, at: i64) -> TakenDelivery {
+pub(crate) async fn take(
+    store: &Store,
+    (endpoint, receiver): &(Endpoint, Receiver),
+    event: &Event,
+    at: i64,
+) -> TakenDelivery {
     let arrived = Arrived {
         endpoint,
         receiver,
