@@ -72,7 +72,6 @@ struct Mirrored {
 }
 
 #[derive(FromQueryResult)]
-#[expect(clippy::struct_field_names, reason = "these are the names of the columns")]
 struct TicketRow {
     run_id: String,
     connector_id: String,

@@ -72,22 +72,18 @@ fn role_of<'a>(app: &App, agent: &'a Agent, link: &Url, chosen: Option<&str>) ->
     if let Some(chosen) = meant.iter().find(|binding| Some(binding.role.as_str()) == chosen) {
         return Ok(Some(chosen.role.as_str()));
     }
-    match meant.as_slice() {
-        [first, others @ ..] => {
-            let one = others.iter().all(|other| other.connector == first.connector);
-            Ok(one.then_some(first.role.as_str()))
-        }
-        [] => {
-            let of: Vec<_> = all.iter().map(|one| called::account(app, &one.provider, &one.account)).collect();
-            let host = link.host_str().unwrap_or_default();
-            let detail = format!(
-                "That link is of {host}, and {} works on {}. Paste a link from there, or type the ticket's number.",
-                agent.name,
-                if of.is_empty() { "no helpdesk".to_owned() } else { of.join(", ") },
-            );
-            Err(Problem::invalid("ticket", detail))
-        }
+    if let [first, others @ ..] = meant.as_slice() {
+        let one = others.iter().all(|other| other.connector == first.connector);
+        return Ok(one.then_some(first.role.as_str()));
     }
+    let of: Vec<_> = all.iter().map(|one| called::account(app, &one.provider, &one.account)).collect();
+    let host = link.host_str().unwrap_or_default();
+    let detail = format!(
+        "That link is of {host}, and {} works on {}. Paste a link from there, or type the ticket's number.",
+        agent.name,
+        if of.is_empty() { "no helpdesk".to_owned() } else { of.join(", ") },
+    );
+    Err(Problem::invalid("ticket", detail))
 }
 
 /// POST /agents/{id}/pause

@@ -87,19 +87,19 @@ struct AccountPage<'a> {
 #[serde(rename_all = "snake_case")]
 enum NoPassword {
     /// They sign in at the identity provider alone.
-    NotTaken,
+    Elsewhere,
     /// They never set one, and can have a link mailed to do so.
     NotSet,
     /// The same, and no mail is sent.
-    NotSetAndNoMail,
+    NoMail,
 }
 
 impl NoPassword {
     fn of(app: &App, user: &User) -> Option<Self> {
         if app.config.oidc().is_some_and(|oidc| oidc.only) && !user.operator {
-            return Some(Self::NotTaken);
+            return Some(Self::Elsewhere);
         }
-        let not_set = if app.seams.mail.is_some() { Self::NotSet } else { Self::NotSetAndNoMail };
+        let not_set = if app.seams.mail.is_some() { Self::NotSet } else { Self::NoMail };
         user.password_hash.is_none().then_some(not_set)
     }
 }
