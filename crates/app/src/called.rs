@@ -1,7 +1,6 @@
 //! What connectors and their accounts are called, on pages and in mails.
 
 use holdfast_core::{Health, Snapshot, credential::Reason, ports::StoreError};
-use holdfast_store::NamedConnector;
 
 use crate::{app::App, tools};
 
@@ -26,8 +25,8 @@ pub(crate) fn parts(app: &App, provider: &str, account: &str, name: &str) -> Str
 }
 
 /// What people call it, or else its provider with its account: `Zendesk acme`.
-pub(crate) fn named(app: &App, named: &NamedConnector) -> String {
-    if named.name.is_empty() { tools::connector_name(app, &named.provider, &named.account) } else { named.name.clone() }
+pub(crate) fn named(app: &App, provider: &str, account: &str, name: &str) -> String {
+    if name.is_empty() { tools::connector_name(app, provider, account) } else { name.to_owned() }
 }
 
 /// A ticket by its id at the provider: `#14`, where that is a number.

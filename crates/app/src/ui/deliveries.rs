@@ -16,7 +16,7 @@ use axum::{
 };
 use chrono::{DateTime, Utc};
 use holdfast_core::{Role, webhook::Topic};
-use holdfast_store::{Delivery, DeliveryFilter, DeliveryState, NamedConnector, PassedOver, TicketOfRun, WhyNoRun};
+use holdfast_store::{Delivery, DeliveryFilter, DeliveryState, PassedOver, TicketOfRun, WhyNoRun};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -170,8 +170,7 @@ fn is_of_ticket(delivery: &Delivery) -> bool {
 }
 
 fn name_of(app: &App, delivery: &Delivery) -> String {
-    let (provider, account, name) = (&delivery.provider, &delivery.account, &delivery.connector_name);
-    called::named(app, &NamedConnector { provider: provider.clone(), account: account.clone(), name: name.clone() })
+    called::named(app, &delivery.provider, &delivery.account, &delivery.connector_name)
 }
 
 fn badge(state: DeliveryState) -> Badge {

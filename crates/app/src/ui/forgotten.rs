@@ -21,7 +21,7 @@ use super::{
     passwords,
     person::Visitor,
     routes::{Needs, Routes},
-    sign_in::{provider, retry_after, too_many},
+    sign_in::{provider, retry_after, takes_password, too_many},
     throttle::{self, Subject},
     trouble::Trouble,
     view::View,
@@ -148,7 +148,7 @@ async fn reset_page(
     problem: String,
 ) -> Result<Response, Trouble> {
     let people = app.store.find_users_by_email(&reset.email).await?;
-    let instead = instead(app).filter(|_| !people.iter().any(|user| user.operator));
+    let instead = instead(app).filter(|_| !people.iter().any(|user| takes_password(app, user)));
     let several = people.len() > 1;
     let orgs = people.into_iter().filter(|_| several).map(|user| user.org_name).collect();
     let status = if problem.is_empty() { StatusCode::OK } else { StatusCode::UNPROCESSABLE_ENTITY };

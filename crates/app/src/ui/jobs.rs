@@ -68,7 +68,10 @@ impl Of {
     /// The connector of a job.
     fn of_job(app: &App, names: &JobNames, job: &Job) -> Option<Self> {
         let id = job.connector.as_ref()?;
-        names.connectors.get(id).map(|named| Self { id: id.to_string(), name: called::named(app, named) })
+        names
+            .connectors
+            .get(id)
+            .map(|one| Self { id: id.to_string(), name: called::named(app, &one.provider, &one.account, &one.name) })
     }
 }
 

@@ -136,7 +136,7 @@ async fn sign_in(
         return Ok((retry_after(wait), page).into_response());
     }
     let mut proven = proven(&app, &form.email, &form.password).await?;
-    proven.retain(|user| !only || user.operator);
+    proven.retain(|user| takes_password(&app, user));
     let Some((user, also)) = proven.split_first() else {
         warn!("somebody tried to sign in with a wrong address or password");
         app.store.audit_failed_sign_in(&form.email).await?;
@@ -156,6 +156,11 @@ async fn sign_in(
     }
     let jar = begin(&app, visitor.jar.clone(), &headers, user, also, Came::SignedIn(peer)).await?;
     Ok((jar, Redirect::to(next)).into_response())
+}
+
+/// Whether a password signs them in, where they have one.
+pub(super) fn takes_password(app: &App, user: &User) -> bool {
+    user.operator || !provider(app).1
 }
 
 /// What the identity provider is called, and whether passwords are for operators alone.

@@ -112,21 +112,13 @@ impl Store {
         Ok(claims)
     }
 
-    /// Orgs with jobs that are ready, from the one after whose turn it was, each found by one probe of the index: nothing
-    /// but `jobs_ready` has this order, so that databases take it also where they do not know yet how many rows there are.
-    /// (SQLite compares a column of the recursion by the whole index only where it is an expression.)
+    /// Orgs with jobs that are ready, from the one after whose turn it was, each found by one probe.
     async fn orgs_with_jobs(&self, wanted: &JobsWanted, turn: &Turn) -> Result<Vec<String>, StoreError> {
-        let next = |after| {
-            format!(
-                "(SELECT n.org_id FROM (SELECT kind, org_id FROM jobs WHERE state = 'ready' \
-                 AND (kind, org_id) > ($1, {after}) ORDER BY kind, org_id LIMIT 1) n WHERE n.kind = $1)"
-            )
-        };
         let sql = format!(
             "WITH RECURSIVE o(id) AS (SELECT {} UNION ALL SELECT {} FROM o WHERE o.id IS NOT NULL) \
              SELECT id FROM o WHERE id IS NOT NULL LIMIT $3",
-            next("$2"),
-            next("o.id || ''")
+            next_ready(&["kind", "org_id"], "$2"),
+            next_ready(&["kind", "org_id"], "o.id || ''")
         );
         let doing = "look for jobs";
         let kind = wanted.kind.as_str();
@@ -192,21 +184,14 @@ impl Store {
         count: usize,
         turn: &mut Turn,
     ) -> Result<Vec<Lane>, StoreError> {
-        let next = |after| {
-            format!(
-                "(SELECT n.lane FROM (SELECT kind, org_id, lane FROM jobs WHERE state = 'ready' \
-                 AND (kind, org_id, lane) > ($1, $2, {after}) ORDER BY kind, org_id, lane LIMIT 1) n \
-                 WHERE n.kind = $1 AND n.org_id = $2)"
-            )
-        };
         let running = "FROM jobs r WHERE r.state = 'running' AND r.kind = $1 AND r.lane = l.lane";
         let sql = format!(
             "WITH RECURSIVE l(lane) AS (SELECT {} UNION ALL SELECT {} FROM l WHERE l.lane IS NOT NULL) \
              SELECT l.lane AS id, (SELECT c.health FROM connectors c WHERE c.id = l.lane) AS health, \
              EXISTS (SELECT 1 FROM jobs p WHERE p.lane = l.lane AND p.state = 'parked' AND {}) AS parked \
              FROM l WHERE l.lane IS NOT NULL AND (l.lane = '{NO_LANE}' OR (SELECT COUNT(*) {running}) < $4) LIMIT $5",
-            next("$3"),
-            next("l.lane || ''"),
+            next_ready(&["kind", "org_id", "lane"], "$3"),
+            next_ready(&["kind", "org_id", "lane"], "l.lane || ''"),
             lanes::OPEN
         );
         let tried = match tx.get_database_backend() {
@@ -329,6 +314,21 @@ impl Store {
             self.jobs_moved(&moved);
         }
     }
+}
+
+/// The next value of the last of these columns behind `after`, among jobs that are ready, where those before it are `$1`, `$2`, …;
+/// found by one probe of the index: nothing but `jobs_ready` has this order, so that databases take it also where they do not
+/// know yet how many rows there are. (SQLite compares a column of a recursion by the whole index only where it is an
+/// expression, hence `|| ''`.)
+fn next_ready(columns: &[&str], after: &str) -> String {
+    let (last, before) = columns.split_last().expect("there is a column");
+    let known: Vec<_> = (1..=before.len()).map(|number| format!("${number}")).collect();
+    let same: Vec<_> = before.iter().zip(&known).map(|(column, value)| format!("n.{column} = {value}")).collect();
+    let (columns, known, same) = (columns.join(", "), known.join(", "), same.join(" AND "));
+    format!(
+        "(SELECT n.{last} FROM (SELECT {columns} FROM jobs WHERE state = 'ready' AND ({columns}) > ({known}, {after}) \
+         ORDER BY {columns} LIMIT 1) n WHERE {same})"
+    )
 }
 
 /// `($1, $2), ($3, $4), …` with their values, for `(id, claim) IN (VALUES …)`.

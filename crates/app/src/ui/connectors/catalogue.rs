@@ -58,7 +58,7 @@ impl Tiles {
     }
 }
 
-pub(super) async fn ready(app: &App, org: &OrgId, about: &About) -> Result<bool, Trouble> {
+async fn ready(app: &App, org: &OrgId, about: &About) -> Result<bool, Trouble> {
     Ok(about.takes_keys() || app.apps.is_set_up(org, about.id).await?)
 }
 
@@ -204,6 +204,13 @@ pub(super) fn adapter(app: &App, person: &Person, id: &str) -> Result<Arc<dyn Pr
     app.providers().find(id).cloned().ok_or_else(|| Trouble::not_found(person))
 }
 
+/// The same, where somebody can be sent there.
+pub(super) async fn connectable(app: &App, person: &Person, id: &str) -> Result<Arc<dyn Provider>, Trouble> {
+    let provider = adapter(app, person, id)?;
+    let about = provider.about();
+    if ready(app, person.org(), about).await? { Ok(provider) } else { Err(consent::no_app(about.name).seen_by(person)) }
+}
+
 /// The account that was typed, if a name that fits was typed with it.
 pub(super) fn read(provider: &dyn Provider, typed: &Typed) -> Result<Account, Problems> {
     let name = typed.name.trim();
@@ -226,11 +233,8 @@ pub(super) async fn connect(
     Path(provider): Path<String>,
     Posted(typed): Posted<Typed>,
 ) -> Result<Response, Trouble> {
-    let provider = adapter(&app, &person, &provider)?;
+    let provider = connectable(&app, &person, &provider).await?;
     let about = provider.about();
-    if !ready(&app, person.org(), about).await? {
-        return Err(consent::no_app(about.name).seen_by(&person));
-    }
     let account = match read(provider.as_ref(), &typed) {
         Ok(account) => account,
         Err(problems) => return page(&app, &person, provider.as_ref(), Filled::new(&typed, problems)).await,

@@ -11,12 +11,12 @@ use holdfast_core::{Health, Snapshot};
 use holdfast_store::Moved;
 
 use super::{
-    catalogue::{Filled, Problems, Typed, adapter, go, page, read, ready},
+    catalogue::{Filled, Problems, Typed, adapter, connectable, go, page, read},
     find,
 };
 use crate::{
     app::App,
-    called, care, connect as consent,
+    called, care,
     ui::{
         form::Posted,
         person::{Person, Visitor},
@@ -54,10 +54,7 @@ pub(super) async fn save(
     if snapshot.health != Health::Pending {
         return Ok(stays(&snapshot));
     }
-    let provider = adapter(&app, &person, &snapshot.provider)?;
-    if !ready(&app, person.org(), provider.about()).await? {
-        return Err(consent::no_app(provider.about().name).seen_by(&person));
-    }
+    let provider = connectable(&app, &person, &snapshot.provider).await?;
     let again = |problems, taken| Filled { typed: &typed, problems, corrects: Some(&snapshot), taken };
     let account = match read(provider.as_ref(), &typed) {
         Ok(account) => account,

@@ -20,7 +20,6 @@ use crate::{
     app::App,
     called, hooks,
     mail::text::line,
-    tools,
     ui::{
         moment::{Moment, span},
         parts::{Badge, Choice},
@@ -169,7 +168,10 @@ pub(super) async fn show(
             let names = app.store.connectors_by_name(person.org(), several).await?;
             let choice = |id: &ConnectorId| Choice {
                 value: super::story_of(id.as_str(), &typed.ticket),
-                word: names.get(id).map(|named| called::named(app, named)).unwrap_or_default(),
+                word: names
+                    .get(id)
+                    .map(|one| called::named(app, &one.provider, &one.account, &one.name))
+                    .unwrap_or_default(),
                 chosen: false,
             };
             page.choices = several.iter().map(choice).collect();
@@ -241,12 +243,11 @@ async fn tell(
     page.entries = entries;
     page.deaf = !hooks::manage::is_told(app, person.org(), &known.provider, &on.connector, now).await?;
     page.health = Some(Badge::of_health(known.health, known.credential.degraded.is_some()));
-    page.of = Some(Of { id: on.connector.to_string(), name: name(app, &known) });
+    page.of = Some(Of {
+        id: on.connector.to_string(),
+        name: called::named(app, &known.provider, &known.account, &known.name),
+    });
     Ok(())
-}
-
-pub(super) fn name(app: &App, known: &Snapshot) -> String {
-    if known.name.is_empty() { tools::connector_name(app, &known.provider, &known.account) } else { known.name.clone() }
 }
 
 fn of_delivery(delivery: &Delivery, now: DateTime<Utc>) -> Entry {

@@ -13,12 +13,13 @@ use serde::Serialize;
 
 use super::{
     standing::{Facts, Standing, did_write, was_paused},
-    story::{name, reason_words, reasons},
+    story::{reason_words, reasons},
     why_not,
 };
 use crate::{
     agents::manage::with_tickets,
     app::App,
+    called,
     ui::{moment::Moment, person::Person},
     words::{BAD, GOOD, IDLE, Tone, WARN},
 };
@@ -120,7 +121,7 @@ pub(super) async fn of(
     };
     let broken = broken.filter(|found| found.org == *person.org() && found.health != Health::Connected);
     let case = Case {
-        name: name(app, known),
+        name: called::named(app, &known.provider, &known.account, &known.name),
         health: known.health,
         on,
         lines: facts.lines,
@@ -128,7 +129,7 @@ pub(super) async fn of(
         paused,
         broken: broken.map(|found| Broken {
             id: found.connector.clone(),
-            name: name(app, &found),
+            name: called::named(app, &found.provider, &found.account, &found.name),
             health: found.health,
         }),
         now: app.seams.clock.now(),

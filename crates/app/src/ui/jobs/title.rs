@@ -22,7 +22,7 @@ pub(super) fn of(app: &App, names: &JobNames, job: &Job) -> String {
         None => String::new(),
         Some(id) => names.connectors.get(id).map_or_else(
             || " of a connector that is gone".to_owned(),
-            |connector| format!(" of {}", called::named(app, connector)),
+            |one| format!(" of {}", called::named(app, &one.provider, &one.account, &one.name)),
         ),
     };
     let word = |name: &str| job.payload[name].as_str();

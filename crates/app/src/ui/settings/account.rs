@@ -25,7 +25,7 @@ use crate::{
         passwords,
         person::{LONGEST_PAUSE, Person},
         routes::{Needs, Routes},
-        sign_in::too_many,
+        sign_in::{takes_password, too_many},
         throttle::{self, Subject},
         trouble::Trouble,
         view::{Here, View},
@@ -96,7 +96,7 @@ enum NoPassword {
 
 impl NoPassword {
     fn of(app: &App, user: &User) -> Option<Self> {
-        if app.config.oidc().is_some_and(|oidc| oidc.only) && !user.operator {
+        if !takes_password(app, user) {
             return Some(Self::Elsewhere);
         }
         let not_set = if app.seams.mail.is_some() { Self::NotSet } else { Self::NoMail };

@@ -24,6 +24,7 @@ use crate::{
         parts::{Badge, Choice},
         person::Person,
         routes::{Needs, Routes},
+        sign_in::takes_password,
         trouble::Trouble,
         view::{Here, View},
     },
@@ -150,10 +151,7 @@ async fn page(
     };
     let owners = members.iter().filter(|member| member.user.role == Role::Owner).count();
     let last = |member: &Member| member.user.role == Role::Owner && owners == 1;
-    let password_alone = |user: &User| {
-        let taken = user.operator || !oidc.is_some_and(|oidc| oidc.only);
-        taken && user.password_hash.is_some() && !user.second_factor
-    };
+    let password_alone = |user: &User| takes_password(app, user) && user.password_hash.is_some() && !user.second_factor;
     // Whom the provider vouches for may go on with that.
     let vouched = |member: &Member| member.linked && oidc.is_some_and(|oidc| !oidc.asks_for_second_factor());
     let without = members.iter().filter(|member| !member.user.second_factor && !vouched(member));
